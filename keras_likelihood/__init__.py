@@ -33,7 +33,7 @@ _SHORT_NAMES = {
     "Ensemble": "ensembles",
     "FileError": "backend.files",
     "LikelihoodModel": "models",
-    "audit": "auditing",
+    "audit": "auditing.audit",
     "censored": "likelihoods.censored",
     "compare": "comparison",
     "diagnose": "diagnosis",

@@ -1,32 +1,41 @@
 """Ranks suspicious examples and writes them to a page."""
 
 import os
+from typing import Any
 
-from keras_likelihood.auditing import inputs, judging
+import keras
+import numpy as np
+
+from keras_likelihood.auditing import report
+from keras_likelihood.auditing.decisions import as_numpy
+from keras_likelihood.backend.types import Array
 from keras_likelihood.likelihoods import Softmax
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.pages.examples import as_names, show_inputs
 from keras_likelihood.reading import Reading, read_output
 from keras_likelihood.reading.stock_models import with_likelihood
 from keras_likelihood.tables.columns import refuse_nan
 from keras_likelihood.tables.table_features import takes_missing
 
+TASKS = ("classification", "regression")
+
 
 def audit(
-    model,
-    x,
-    y,
+    model: Any,
+    x: Any,
+    y: Any,
     output: str | os.PathLike | None = "audit.html",
     *,
-    data_parameter=None,
-    label_names=None,
-    feature_names=None,
-    show=None,
+    data_parameter: Any = None,
+    label_names: Any = None,
+    feature_names: Any = None,
+    show: Any = None,
     top: int = 100,
     task: str | None = None,
     from_logits: bool | None = None,
     batch_size: int = 256,
     title: str = "Data audit",
-) -> judging.AuditReport:
+) -> report.AuditReport:
     """Ranks examples by how suspicious they are and writes a review page.
 
     The score of an example is the first of these that exists: its training
@@ -43,7 +52,7 @@ def audit(
     ```
 
     On the page you mark labels as right, wrong or unsure, and export your
-    decisions to a file. `kl.audit.apply` applies the file to the labels.
+    decisions to a file. `kl.auditing.apply` applies the file to the labels.
 
     Args:
         model: a `keras.Model`, or the path of a `.keras` file, which is
@@ -76,12 +85,13 @@ def audit(
     Returns:
         An `AuditReport`.
     """
-    inputs.check_options(task, top=top)
+    check_task(task)
+    check_argument("top", top, int(top) == top >= 1, "a whole number >= 1")
     if output is not None:
         # A missing package must fail before the long computation.
         from keras_likelihood.auditing.page import write_audit
-    x, y = inputs.as_arrays(x, y, takes_missing(model))
-    show = x if show is None else inputs.as_numpy(show)
+    x, y = as_arrays(x, y, takes_missing(model))
+    show = x if show is None else as_numpy(show)
     if show is not x and (show.ndim == 0 or len(show) != len(y)):
         raise ValueError(
             f"`show` must have one entry for each of the {len(y)} examples. "
@@ -91,22 +101,22 @@ def audit(
     reading = read_output(model, x, batch_size=batch_size)
     reading = with_likelihood(reading, y, task, from_logits)
     classes = _classes(reading, task)
-    judge = judging.judge_labels if classes else judging.judge_targets
-    report = judge(reading, y, data_parameter)
+    rank = report.rank_labels if classes else report.rank_targets
+    found = rank(reading, y, data_parameter)
     names = as_names(label_names, "label_names", classes)
     if names is None and classes:
         names = [str(number) for number in range(classes)]
-    report.label_names = names
+    found.label_names = names
     if output is not None:
-        report.path = write_audit(report, shown, output, int(top), title, y)
-    return report
+        found.path = write_audit(found, shown, output, int(top), title, y)
+    return found
 
 
-def _classes(reading: Reading, task) -> int | None:
+def _classes(reading: Reading, task: str | None) -> int | None:
     """Number of classes, `None` for regression. Checks the likelihood."""
     shape, likelihood = reading.prediction.shape, reading.likelihood
     name = likelihood.name()
-    found = inputs.TASKS[reading.uncertainty_parameter != "temperature"]
+    found = TASKS[reading.uncertainty_parameter != "temperature"]
     if task not in (None, found):
         raise ValueError(
             f"`task` must be {found!r} for the likelihood {name}. "
@@ -129,3 +139,35 @@ def _classes(reading: Reading, task) -> int | None:
             f"Received: {name} of shape {shape}"
         )
     return max(shape[1], 2)
+
+
+def check_task(task: str | None) -> None:
+    """Raises an error for an unknown task."""
+    is_known = task in (None, *TASKS)
+    check_argument("task", task, is_known, f"one of {TASKS} or None")
+
+
+def as_arrays(x: Any, y: Any, missing: bool = False) -> tuple[Any, Array]:
+    """Returns finite arrays of equal length; `x` may be a structure."""
+    if y is None:
+        raise ValueError(
+            "`y` must be an array of labels or targets. Received: y=None"
+        )
+    fits = not hasattr(x, "element_spec") and not hasattr(x, "__next__")
+    check_argument("x", x, fits, "an array, or several of equal length")
+    parts = x.values() if isinstance(x, dict) else x
+    several = isinstance(x, dict | tuple | list) and any(
+        hasattr(part, "shape") for part in parts
+    )
+    x = keras.tree.map_structure(as_numpy, x) if several else as_numpy(x)
+    y = as_numpy(y)
+    for part in [y, *keras.tree.flatten(x)]:
+        if part.ndim == 0 or len(part) != len(y) or not len(y):
+            raise ValueError(
+                "`x` and `y` must have one entry per example. "
+                f"Received: x of shape {part.shape} and y of shape {y.shape}"
+            )
+        if missing and part is not y and part.dtype.kind == "f":
+            part = np.where(np.isnan(part), 0, part)
+        refuse_nan(part, "`y`" if part is y else "`x`")
+    return x, y

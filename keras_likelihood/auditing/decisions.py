@@ -5,11 +5,13 @@ import hashlib
 import io
 import os
 import re
+from typing import Any
 
+import keras
 import numpy as np
 
-from keras_likelihood.auditing.inputs import as_numpy
 from keras_likelihood.backend.files import open_regular
+from keras_likelihood.backend.types import Array
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.reading.targets import as_labels
 from keras_likelihood.tables.columns import as_number
@@ -19,13 +21,8 @@ COLUMNS = ("index", "decision", "label", "given", "audit")
 _MARK = re.compile(r"(classes|targets)-(\d+)-(\d+)-([0-9a-f]{24})")
 
 
-def mark_of(y, classes: int | None) -> str:
-    """Fingerprint of the labels, a short text.
-
-    Args:
-        y: class numbers `(n,)`, or targets `(n, ...)`.
-        classes: number of classes, or `None` for targets.
-    """
+def mark_of(y: Array, classes: int | None) -> str:
+    """Fingerprint of class numbers `(n,)`, or of targets without `classes`."""
     kind = "targets" if classes is None else "classes"
     y = np.ascontiguousarray(y, dtype="<f8" if classes is None else "<i8")
     count = y.size // len(y) if classes is None else classes
@@ -33,7 +30,7 @@ def mark_of(y, classes: int | None) -> str:
     return f"{kind}-{count}-{len(y)}-{digest}"
 
 
-def apply(y, path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
+def apply(y: Any, path: str | os.PathLike) -> tuple[Array, Array]:
     """Corrects labels with the decisions exported from an audit page.
 
     The button "Export CSV" of the page writes the file. Labels marked *right*
@@ -43,7 +40,7 @@ def apply(y, path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
     ```python
     report = kl.audit(model, x, y, "audit.html")
     # mark labels on the page, press "Export CSV"
-    y, keep = kl.audit.apply(y, "decisions.csv")
+    y, keep = kl.auditing.apply(y, "decisions.csv")
     x, y = x[keep], y[keep]
     ```
 
@@ -62,49 +59,56 @@ def apply(y, path: str | os.PathLike) -> tuple[np.ndarray, np.ndarray]:
     """
     y = as_numpy(y)
     rows = _read(path)
-    marks = {row["audit"] for row in rows}
-    mark = _MARK.fullmatch(min(marks))
-    if len(marks) > 1 or not mark:
+    marks = sorted({row["audit"] for row in rows})
+    match = _MARK.fullmatch(marks[0])
+    if len(marks) > 1 or not match:
         raise ValueError(
             f"{path}: the column `audit` must have the mark of one audit. "
-            f"Received: {sorted(marks)[:3]}"
+            f"Received: {marks[:3]}"
         )
-    classes = int(mark[2]) if mark[1] == "classes" else None
-    n = int(mark[3])
+    n, classes = int(match[3]), int(match[2])
     if y.ndim == 0 or len(y) != n:
         raise ValueError(
             f"{path}: `y` must have the {n} examples that were audited. "
             f"Received: y of shape {y.shape}"
         )
-    given = y if classes is None else as_labels(y, (n, classes))
-    if mark_of(given, classes) != mark[0]:
+    is_target = match[1] == "targets"
+    labels = y if is_target else as_labels(y, (n, classes))
+    mark = mark_of(labels, None if is_target else classes)
+    if mark != marks[0]:
         raise ValueError(
             f"{path}: the decisions were made for labels other than `y`. "
-            f"Received: decisions on {mark[0]} and labels "
-            f"{mark_of(given, classes)}"
+            f"Received: decisions on {marks[0]} and labels {mark}"
         )
     keep, corrected, seen = np.ones(n, bool), y.copy(), set()
     for line, row in enumerate(rows, start=2):
         try:
-            index, is_wrong, label = _read_row(row, given, classes)
+            index = _whole(row, "index", n)
+            new = _new_label(row, labels[index], None if is_target else classes)
             if index in seen:
                 raise ValueError(f"example {index} has two decisions")
         except ValueError as error:
             raise ValueError(f"{path}, row {line}: {error}") from None
         seen.add(index)
-        keep[index] = not is_wrong or label is not None
-        if label is None:
+        keep[index] = new is not None or row["decision"].lower() != "wrong"
+        if new is None:
             continue
-        if classes is not None and y.size > n:
-            corrected[index] = np.arange(classes) == label
-            continue
-        if corrected.dtype.kind != "f" and label != int(label):
+        if not is_target and y.size > n:
+            new = np.arange(classes) == new
+        elif corrected.dtype.kind != "f" and new != int(new):
             corrected = corrected.astype("float64")
-        corrected[index] = label
+        corrected[index] = new
     return corrected, keep
 
 
-def _read(path):
+def as_numpy(values: Any) -> Array:
+    """Converts a list or a tensor to a NumPy array."""
+    if keras.ops.is_tensor(values):
+        return keras.ops.convert_to_numpy(values)
+    return np.asarray(values)
+
+
+def _read(path: str | os.PathLike) -> list[dict[str, str]]:
     try:
         opened = open_regular(path)
         with io.TextIOWrapper(opened, "utf-8-sig", newline="") as file:
@@ -116,51 +120,41 @@ def _read(path):
             names = reader.fieldnames or []
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path}: the file is not a .csv ({error})") from error
-    if not set(COLUMNS) <= set(names):
+    if not set(COLUMNS) <= set(names) or not rows:
         raise ValueError(
-            f"{path}: the file needs the columns {', '.join(COLUMNS)}. "
-            f"Received: {', '.join(map(str, names))[:200]}"
+            f"{path}: the file needs the columns {', '.join(COLUMNS)}, and at "
+            f"least one decision. Received: {', '.join(map(str, names))[:200]} "
+            f"in {len(rows)} row(s)"
         )
-    if not rows:
-        raise ValueError(f"{path}: the file has no decisions")
     return [{k: (row[k] or "").strip() for k in COLUMNS} for row in rows]
 
 
-def _read_row(row, given, classes):
-    """Index of an example, whether its label is wrong, and the new label."""
-    index, decision = _whole(row, "index", len(given)), row["decision"].lower()
-    own = given[index]
-    shown, allowed = row["decision"][:40], f"one of {DECISIONS}"
-    check_argument("decision", shown, decision in DECISIONS, allowed)
-    if classes and row["given"] and _whole(row, "given", classes) != own:
-        raise ValueError(
-            f"example {index} has the label {own}. "
-            f"Received: given={row['given']}"
-        )
+def _new_label(
+    row: dict[str, str], label: Any, classes: int | None
+) -> float | None:
+    """The new label in a checked row, or `None`."""
+    decision = row["decision"].lower()
+    is_known, allowed = decision in DECISIONS, f"one of {DECISIONS}"
+    check_argument("decision", row["decision"][:40], is_known, allowed)
+    if classes and row["given"]:
+        same = _whole(row, "given", classes) == label
+        check_argument("given", row["given"], same, f"{label}, as in `y`")
     if not row["label"]:
-        return index, decision == "wrong", None
-    label = (
-        _whole(row, "label", classes) if classes else as_number(row["label"])
-    )
-    if classes is None and (own.size > 1 or not np.isfinite(label)):
-        raise ValueError(
-            "`label` must be a finite number, or empty for an example with "
-            f"several targets. Received: {row['label'][:40]!r}"
-        )
-    if classes and label == own:
-        raise ValueError(
-            f"the new label of example {index} must differ from the given "
-            f"one. Received: {label}"
-        )
-    if decision != "wrong":
-        raise ValueError(
-            "`label` must be empty unless the decision is wrong. "
-            f"Received: decision={decision}, label={label}"
-        )
-    return index, True, label
+        return None
+    if classes:
+        new = float(_whole(row, "label", classes))
+        fits, allowed = new != label, f"a class other than {label}"
+    else:
+        new = as_number(row["label"])
+        fits = np.size(label) == 1 and bool(np.isfinite(new))
+        allowed = "a finite number, and empty if there are several targets"
+    allowed += ", and empty unless the decision is wrong"
+    fits = fits and decision == "wrong"
+    check_argument("label", row["label"][:40], fits, allowed)
+    return new
 
 
-def _whole(row, name, count):
+def _whole(row: dict[str, str], name: str, count: int) -> int:
     value = as_number(row[name])
     # A spreadsheet may write 3 as 3.0.
     fits = value == np.floor(value) and 0 <= value < count

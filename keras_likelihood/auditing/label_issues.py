@@ -1,9 +1,13 @@
 """Finds wrong labels from the predictions or the training of a classifier."""
 
+from typing import Any
+
 import numpy as np
 
+from keras_likelihood.backend.types import Array
 
-def class_thresholds(y, probabilities) -> np.ndarray:
+
+def class_thresholds(y: Array, probabilities: Array) -> Array:
     """Mean probability of each class among the examples with that label.
 
         threshold[j] = mean of p[i, j] over examples i with y[i] = j
@@ -22,7 +26,7 @@ def class_thresholds(y, probabilities) -> np.ndarray:
     return np.where(counts > 0, sums / np.maximum(counts, 1), 1.0)
 
 
-def confident_classes(y, probabilities) -> np.ndarray:
+def confident_classes(y: Array, probabilities: Array) -> Array:
     """The class of which the classifier is confident, for each example.
 
         argmax of p[i, j] over the classes j with p[i, j] >= threshold[j]
@@ -40,7 +44,9 @@ def confident_classes(y, probabilities) -> np.ndarray:
     return np.where(reached.any(axis=1), best, -1)
 
 
-def find_label_issues(y, probabilities, temperature=None) -> dict:
+def find_label_issues(
+    y: Any, probabilities: Any, temperature: Any = None
+) -> dict[str, Array]:
     """Finds suspected label errors, with the column names of cleanlab.
 
     A label is suspected if the classifier is confident of another class, and
@@ -54,7 +60,7 @@ def find_label_issues(y, probabilities, temperature=None) -> dict:
 
     >>> y = np.array([0, 0, 1])
     >>> p = np.array([[0.9, 0.1], [0.1, 0.9], [0.2, 0.8]])
-    >>> find_label_issues(y, p)["is_label_issue"]
+    >>> kl.auditing.find_label_issues(y, p)["is_label_issue"]
     array([False,  True, False])
 
     Args:
@@ -77,7 +83,9 @@ def find_label_issues(y, probabilities, temperature=None) -> dict:
     return issue_columns(is_other, quality, y, predicted)
 
 
-def issue_columns(is_issue, quality, given, predicted) -> dict:
+def issue_columns(
+    is_issue: Array, quality: Array, given: Array, predicted: Array
+) -> dict[str, Array]:
     """Dict of arrays `(n,)` with the column names of cleanlab."""
     names = "is_label_issue", "label_quality", "given_label", "predicted_label"
     return dict(zip(names, (is_issue, quality, given, predicted), strict=True))
@@ -88,7 +96,9 @@ SHARPNESS = 3.4
 _ROUNDS = 60
 
 
-def true_class_probabilities(y, memory, power=SHARPNESS) -> np.ndarray:
+def true_class_probabilities(
+    y: Any, memory: Any, power: float = SHARPNESS
+) -> Array:
     """Probabilities of the true classes, from given labels and a memory.
 
     The memory m of an example is the mean of its predictions during training. A
@@ -117,6 +127,6 @@ def true_class_probabilities(y, memory, power=SHARPNESS) -> np.ndarray:
     return found
 
 
-def expected_wrong(y, truth) -> float:
+def expected_wrong(y: Array, truth: Array) -> float:
     """Expected number of wrong labels, given `true_class_probabilities`."""
     return float(np.sum(1 - truth[np.arange(len(y)), y]))

@@ -6,17 +6,24 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from keras_likelihood.auditing import inputs as checks
+from keras_likelihood.auditing.audit import as_arrays, check_task
+from keras_likelihood.backend.types import Array
 from keras_likelihood.data_parameters import DataParameter, indexed
 from keras_likelihood.layers.target_units import centre_and_spread
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.losses import NoisyLabelsLoss, StudentTLoss
 from keras_likelihood.models import LikelihoodModel
+from keras_likelihood.reading.targets import as_labels
 
 VISITS, EPOCHS = 40_000, (12, 40)
 """Number of examples seen in training, and the range of epochs."""
 LARGEST_SIDE = 40
 """Larger images are averaged down to this number of pixels per side."""
 WIDTHS = (24, 40, 64)
+FEWEST = 10
+"""Smallest number of targets."""
+LARGEST = 1e15
+"""Squares of larger numbers are close to the limit of single precision."""
 
 
 class OwnNetwork(NamedTuple):
@@ -35,8 +42,8 @@ class OwnNetwork(NamedTuple):
 
 
 def train_for_audit(
-    x,
-    y,
+    x: Any,
+    y: Any,
     *,
     task: str | None = None,
     classes: int | None = None,
@@ -75,24 +82,26 @@ def train_for_audit(
     Returns:
         An `OwnNetwork`: the model, the learned values and the history.
     """
-    x, y = checks.as_inputs(x, y)
+    x, y = _as_inputs(x, y)
     n = len(x)
     if task is None:
         whole = y.dtype.kind != "f" or np.array_equal(y, np.round(y))
         task = "classification" if whole else "regression"
     if epochs is None:
         epochs = int(np.clip(VISITS // n, *EPOCHS))
-    checks.check_options(task, epochs=epochs)
+    check_task(task)
+    allowed = "a whole number >= 1"
+    check_argument("epochs", epochs, int(epochs) == epochs >= 1, allowed)
     epochs, learned = int(epochs), DataParameter(n)
     loss: Any
     if task == "regression":
-        y, units = checks.as_quantities(y), 1
+        y, units = _as_quantities(y), 1
         # One gross error would change the mean and deviation too much.
         (middle,), (spread,) = centre_and_spread(y, 1)
         y = ((y - middle) / spread).astype("float32")
         loss = StudentTLoss(scale=learned)
     else:
-        y, units = checks.as_classes(y, classes)
+        y, units = _as_classes(y, classes)
         loss = NoisyLabelsLoss(learned)
     keras.utils.set_random_seed(seed)
     inputs, features = _body(x)
@@ -115,13 +124,13 @@ def train_for_audit(
     return OwnNetwork(model, learned.values() * spread, history)
 
 
-def _body(x):
+def _body(x: Array) -> tuple[Any, Any]:
     """Symbolic inputs and features of a network for `x`."""
     inputs = keras.Input(x.shape[1:])
     return inputs, (_table if x.ndim == 2 else _images)(x, inputs)
 
 
-def _table(x, inputs):
+def _table(x: Array, inputs: Any) -> Any:
     # A gross error in a column must not dominate the network.
     h = keras.ops.clip(_standardise(x, inputs), -8.0, 8.0)
     for _ in range(2):
@@ -132,7 +141,7 @@ def _table(x, inputs):
     return h
 
 
-def _images(x, inputs):
+def _images(x: Array, inputs: Any) -> Any:
     h = inputs
     if x.ndim == 3:
         h, x = keras.layers.Reshape((*x.shape[1:], 1))(h), x[..., None]
@@ -155,7 +164,7 @@ def _images(x, inputs):
     return keras.layers.Dropout(0.3)(h)
 
 
-def _standardise(x, h):
+def _standardise(x: Array, h: Any) -> Any:
     """Standardises each column or channel."""
     some = x[:: -(-x.size // 5_000_000)]
     axes = tuple(range(x.ndim - 1))
@@ -164,3 +173,90 @@ def _standardise(x, h):
     # Only rounding errors would be left of a constant column.
     spread = np.where(spread <= 1e-6 * np.abs(mean), 1.0, spread)
     return keras.layers.Normalization(mean=mean, variance=spread**2)(h)
+
+
+def fill_missing(x: Any) -> Array:
+    """Fills the missing values (NaN) of a table.
+
+    A missing value becomes the median of its column. For each column with
+    missing values an indicator column is added at the end, 1 where the value
+    is missing and 0 elsewhere, because missingness may be informative.
+
+    >>> x = np.array([[1.0, 5.0], [3.0, np.nan], [4.0, 7.0]])
+    >>> kl.auditing.fill_missing(x)
+    array([[1., 5., 0.],
+           [3., 6., 1.],
+           [4., 7., 0.]])
+
+    Args:
+        x: `(n, features)`. Arrays of other shapes are returned unchanged.
+
+    Returns:
+        `(n, features + columns with missing values)`.
+    """
+    x = np.asarray(x)
+    if x.ndim != 2 or x.dtype.kind != "f":
+        return x
+    missing = np.isnan(x)
+    some = missing.any(axis=0)
+    if not some.any():
+        return x
+    # An empty column has no median.
+    middle = np.nanmedian(np.where(missing.all(axis=0), 0, x), axis=0)
+    filled = np.where(missing, middle, x)
+    return np.concatenate([filled, missing[:, some].astype(x.dtype)], axis=1)
+
+
+def _as_inputs(x: Any, y: Any) -> tuple[Array, Array]:
+    """Returns images or a table, and labels."""
+    x, y = as_arrays(x, y)
+    kind = getattr(x, "dtype", np.dtype(object)).kind
+    if kind not in "biuf" or x.ndim not in (2, 3, 4) or 0 in x.shape:
+        raise ValueError(
+            "Without a model, `x` must be an array of numbers: a table "
+            "(n, features) or images (n, height, width) or (n, height, width, "
+            f"channels). Received: {type(x).__name__} of kind {kind} and shape "
+            f"{np.shape(x)}"
+        )
+    if max(abs(float(x.min())), abs(float(x.max()))) > LARGEST:
+        raise ValueError(
+            f"`x` must lie between {-LARGEST:g} and {LARGEST:g}. "
+            f"Received: values from {x.min():g} to {x.max():g}"
+        )
+    return x, y
+
+
+def _as_classes(y: Array, classes: int | None) -> tuple[Array, int]:
+    """Returns class numbers `(n,)` and the number of classes."""
+    if y.ndim == 2 and y.shape[1] > 1:
+        fits, allowed = classes in (None, y.shape[1]), f"{y.shape[1]} names"
+        check_argument("label_names", classes, fits, allowed)
+        classes = y.shape[1]
+    elif classes is None:
+        highest = y.max() if y.dtype.kind in "biuf" else 1
+        classes = max(int(min(np.ceil(highest), 1e9)) + 1, 2)
+    labels = as_labels(y, (len(y), classes))
+    if classes < 2 or (labels == labels[0]).all():
+        raise ValueError(
+            "An audit needs labels of at least two classes. "
+            f"Received: {len(y)} labels of class {labels[0]}"
+        )
+    if classes > len(y):
+        raise ValueError(
+            "An audit needs at least as many examples as classes, which are "
+            "numbered from 0. Use task='regression' if the labels are "
+            f"quantities. Received: {len(y)} examples and {classes} classes"
+        )
+    return labels, classes
+
+
+def _as_quantities(y: Array) -> Array:
+    """Returns targets `(n, 1)` that are not all the same."""
+    is_column = y.dtype.kind in "biuf" and y.size == len(y)
+    if not is_column or len(y) < FEWEST or np.ptp(y) == 0:
+        raise ValueError(
+            f"Without a model, an audit of targets needs at least {FEWEST} "
+            "examples, one number per example, and targets that differ. "
+            f"Received: {y.dtype} of shape {y.shape}, the first {y[0]}"
+        )
+    return y.reshape(-1, 1).astype("float64")

@@ -3,12 +3,20 @@
 import collections
 import hashlib
 import os
+from typing import Any
 
 import numpy as np
 
 from keras_likelihood.auditing.decisions import mark_of
+from keras_likelihood.auditing.report import AuditReport
+from keras_likelihood.backend.types import Array
 from keras_likelihood.pages.charts import histogram
-from keras_likelihood.pages.examples import SHOWN_FEATURES, decimals, plain
+from keras_likelihood.pages.examples import (
+    SHOWN_FEATURES,
+    Unseen,
+    decimals,
+    plain,
+)
 from keras_likelihood.pages.page import write_page
 
 MOST_SUSPECTS = 10_000
@@ -23,12 +31,20 @@ _SCRIPTS = [
 APPLY = (
     "This line of Python corrects the labels. `keep` is False for wrong "
     "labels without a replacement:",
-    'y, keep = kl.audit.apply(y, "decisions.csv")',
+    'y, keep = kl.auditing.apply(y, "decisions.csv")',
 )
 """How to apply the decisions: a sentence and a line of code."""
 
 
-def write_audit(report, shown, output, top, title, y=None, apply=APPLY) -> str:
+def write_audit(
+    report: AuditReport,
+    shown: Unseen,
+    output: str | os.PathLike,
+    top: int,
+    title: str,
+    y: Any = None,
+    apply: tuple[str, str] = APPLY,
+) -> str:
     """Writes the page; `y` is needed for targets with several units."""
     issues, names = report.label_issues, report.label_names
     n, count = len(report.scores), report.num_issues
@@ -75,7 +91,7 @@ def write_audit(report, shown, output, top, title, y=None, apply=APPLY) -> str:
     return os.fspath(output)
 
 
-def _key(mark, shown):
+def _key(mark: str, shown: Unseen) -> str:
     """The key under which the browser stores decisions on these data."""
     x = getattr(shown, "x", np.zeros(0))
     some = x[:: -(-max(len(x), 1) // 1000)]
@@ -86,7 +102,7 @@ def _key(mark, shown):
     return hashlib.sha256(mark.encode("ascii") + content).hexdigest()[:24]
 
 
-def _page_data(report, shown, top) -> dict:
+def _page_data(report: AuditReport, shown: Unseen, top: int) -> dict[str, Any]:
     """The data for the page's script."""
     ranked, issues = report.ranked(), report.label_issues
     sections = {
@@ -129,7 +145,7 @@ def _page_data(report, shown, top) -> dict:
     }
 
 
-def _columns(report):
+def _columns(report: AuditReport) -> dict[str, tuple[str, int, Array]]:
     """Kind, digits and values of each column, by name."""
     issues, names = report.label_issues, ("target", "prediction")
     kind = "number"
@@ -141,7 +157,7 @@ def _columns(report):
         names[0]: issues["given_label"],
         names[1]: issues["predicted_label"],
         score: report.scores,
-        **report.shown_columns(),
+        **report.columns,
     }
     if report.score_name.startswith("learned"):
         columns["quality"] = issues["label_quality"]

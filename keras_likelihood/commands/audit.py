@@ -88,7 +88,8 @@ def run(args) -> None:
 
 def _judge(args, model, x, y, names):
     """Audits with the model, or with a network that is trained here."""
-    from keras_likelihood.auditing import audit, fill_missing, train_for_audit
+    from keras_likelihood.auditing import fill_missing, train_for_audit
+    from keras_likelihood.auditing.audit import audit
 
     options = {"label_names": names, "task": args.task}
     if model is not None:
@@ -148,7 +149,7 @@ def _read_names(path):
 
 def worst_examples(report, most: int = 8) -> list[dict]:
     """The worst suspects, or the highest scores if nothing is suspected."""
-    names, columns = report.label_names, report.shown_columns()
+    names, columns = report.label_names, report.columns
     columns = {"score": report.scores, **columns}
     chosen = report.suspects() if report.num_issues else report.ranked()
     found = []

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from keras_likelihood.auditing import audit
-from keras_likelihood.auditing.inputs import fill_missing
+from keras_likelihood.auditing import fill_missing
+from keras_likelihood.auditing.audit import audit
 from keras_likelihood.commands import detect
 from keras_likelihood.commands.audit import shown, worst_examples
 from keras_likelihood.commands.files import is_text_table

@@ -10,7 +10,6 @@ import scipy.stats
 
 import keras_likelihood as kl
 from keras_likelihood.auditing.audit import audit
-from keras_likelihood.auditing.judging import AuditReport
 
 pytestmark = pytest.mark.usefixtures("step_by_step")
 
@@ -255,15 +254,6 @@ def test_csv_holds_the_columns_of_cleanlab(rng, tmp_path):
     issues = [r["is_label_issue"] == "True" for r in rows]
     assert sum(issues) == report.num_issues
     assert "num_issues" in repr(report)
-
-
-def test_frame(rng):
-    pandas = pytest.importorskip("pandas")
-    x, y, _ = softmax_case(rng)
-    report = audit(identity(3), x, y, None)
-    assert isinstance(report, AuditReport)
-    frame = report.label_issues_frame()
-    assert isinstance(frame, pandas.DataFrame) and len(frame) == len(y)
 
 
 def with_nan(x):

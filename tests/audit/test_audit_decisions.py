@@ -35,26 +35,25 @@ def decisions(tmp_path):
 
 def test_each_decision_does_what_it_says(decisions):
     before = LABELS.copy()
-    y, keep = kl.audit.apply(LABELS, decisions)
+    y, keep = kl.auditing.apply(LABELS, decisions)
     assert y.tolist() == [0, 2, 2, 0, 1, 2, 0]
     assert keep.tolist() == [True] * 5 + [False, True]
     np.testing.assert_array_equal(LABELS, before)
-    assert kl.audit.apply is kl.auditing.apply
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int64", "float32"])
 def test_labels_keep_their_form(decisions, dtype):
-    expected, _ = kl.audit.apply(LABELS, decisions)
+    expected, _ = kl.auditing.apply(LABELS, decisions)
     for y in (LABELS.astype(dtype), LABELS.astype(dtype)[:, None]):
-        corrected, keep = kl.audit.apply(y, decisions)
+        corrected, keep = kl.auditing.apply(y, decisions)
         assert corrected.dtype == y.dtype and corrected.shape == y.shape
         np.testing.assert_array_equal(corrected.ravel(), expected)
     one_hot = np.eye(3, dtype=dtype)
-    corrected, keep = kl.audit.apply(one_hot[LABELS], decisions)
+    corrected, keep = kl.auditing.apply(one_hot[LABELS], decisions)
     np.testing.assert_array_equal(corrected, one_hot[expected])
     assert keep.sum() == 6
     np.testing.assert_array_equal(
-        kl.audit.apply(LABELS.tolist(), decisions)[0], expected
+        kl.auditing.apply(LABELS.tolist(), decisions)[0], expected
     )
 
 
@@ -62,7 +61,7 @@ def test_a_spreadsheet_may_have_saved_the_file(tmp_path):
     rows = [(1.0, "Wrong ", 2.0, 1.0), (3, "RIGHT", "", "")]
     path = write(tmp_path / "saved.csv", rows, delimiter=";")
     path.write_text("\ufeff" + path.read_text() + ";;;;\n", encoding="utf-8")
-    y, _ = kl.audit.apply(LABELS, path)
+    y, _ = kl.auditing.apply(LABELS, path)
     assert y[1] == 2
 
 
@@ -71,19 +70,19 @@ def test_targets(tmp_path):
     rows = [(2, "wrong", "-4.25", 40), (0, "wrong", "", 0.5)]
     path = write(tmp_path / "d.csv", rows, mark_of(targets, None))
     for y in (targets, targets[:, None]):
-        corrected, keep = kl.audit.apply(y, path)
+        corrected, keep = kl.auditing.apply(y, path)
         assert corrected.dtype == "float32" and corrected.shape == y.shape
         assert corrected.ravel().tolist() == [0.5, -1.0, -4.25]
         assert keep.tolist() == [False, True, True]
     whole = np.array([1, 2, 40])
     write(path, rows, mark_of(whole, None))
-    assert kl.audit.apply(whole, path)[0].tolist() == [1, 2, -4.25]
+    assert kl.auditing.apply(whole, path)[0].tolist() == [1, 2, -4.25]
     both = np.ones((3, 2))
     write(path, rows, mark_of(both, None))
     with pytest.raises(ValueError, match="several targets"):
-        kl.audit.apply(both, path)
+        kl.auditing.apply(both, path)
     write(path, rows[1:], mark_of(both, None))
-    assert kl.audit.apply(both, path)[1].tolist() == [False, True, True]
+    assert kl.auditing.apply(both, path)[1].tolist() == [False, True, True]
 
 
 @pytest.mark.parametrize(
@@ -98,42 +97,42 @@ def test_targets(tmp_path):
         ((0, "", "", ""), "`decision` must be"),
         ((0, "wrong", 3, ""), "`label` must be a whole number from 0 to 2"),
         ((0, "wrong", "=1+1", ""), "`label` must be.*'=1\\+1'"),
-        ((0, "wrong", 0, ""), "must differ from the given one"),
-        ((0, "right", 1, ""), "must be empty unless the decision is wrong"),
-        ((0, "unsure", 1, ""), "must be empty unless the decision is wrong"),
-        ((0, "wrong", 2, 1), "example 0 has the label 0.*given=1"),
+        ((0, "wrong", 0, ""), "`label` must be a class other than 0"),
+        ((0, "right", 1, ""), "empty unless the decision is wrong"),
+        ((0, "unsure", 1, ""), "empty unless the decision is wrong"),
+        ((0, "wrong", 2, 1), "`given` must be 0, as in `y`. Received: '1'"),
     ],
 )
 def test_bad_rows_change_nothing(tmp_path, row, words):
     path = write(tmp_path / "bad.csv", [*ROWS, row])
     with pytest.raises(ValueError, match=words):
-        kl.audit.apply(LABELS, path)
+        kl.auditing.apply(LABELS, path)
 
 
 def test_files_of_other_labels_are_refused(tmp_path, decisions):
     with pytest.raises(ValueError, match="the 7 examples.*shape \\(6,\\)"):
-        kl.audit.apply(LABELS[:6], decisions)
+        kl.auditing.apply(LABELS[:6], decisions)
     other = LABELS.copy()
     other[2] = 0
     with pytest.raises(ValueError, match="made for labels other than `y`"):
-        kl.audit.apply(other, decisions)
+        kl.auditing.apply(other, decisions)
     with pytest.raises(ValueError, match="from 0 to 2"):
-        kl.audit.apply(LABELS + 1, decisions)
+        kl.auditing.apply(LABELS + 1, decisions)
     for mark in ("", "classes-3-7-ABC", "=classes"):
         write(decisions, ROWS, mark or " ")
         with pytest.raises(ValueError, match="the mark of one audit"):
-            kl.audit.apply(LABELS, decisions)
+            kl.auditing.apply(LABELS, decisions)
     write(decisions, ROWS, head=HEAD[:-1])
     with pytest.raises(ValueError, match="needs the columns index, decision"):
-        kl.audit.apply(LABELS, decisions)
+        kl.auditing.apply(LABELS, decisions)
     write(decisions, [])
-    with pytest.raises(ValueError, match="has no decisions"):
-        kl.audit.apply(LABELS, decisions)
+    with pytest.raises(ValueError, match="at least one decision.*in 0 row"):
+        kl.auditing.apply(LABELS, decisions)
     decisions.write_bytes(b"\xff\xfe\x00\x80")
     with pytest.raises(ValueError, match="not a .csv"):
-        kl.audit.apply(LABELS, decisions)
+        kl.auditing.apply(LABELS, decisions)
     with pytest.raises(FileNotFoundError):
-        kl.audit.apply(LABELS, tmp_path / "none.csv")
+        kl.auditing.apply(LABELS, tmp_path / "none.csv")
 
 
 def test_marks_differ_where_labels_do():

@@ -9,8 +9,8 @@ import numpy as np
 import PIL.Image
 import pytest
 
-from keras_likelihood.auditing.judging import AuditReport
 from keras_likelihood.auditing.page import write_audit
+from keras_likelihood.auditing.report import AuditReport
 from keras_likelihood.pages.charts import histogram, ticks
 from keras_likelihood.pages.examples import show_inputs
 from tests.audit.chromium import rendered

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import keras_likelihood as kl
-from keras_likelihood.auditing.judging import AuditReport
 from keras_likelihood.auditing.page import write_audit
+from keras_likelihood.auditing.report import AuditReport
 from keras_likelihood.pages.examples import show_inputs
 from tests.audit.chromium import acted, on_a_phone, rendered
 from tests.audit.test_audit_page import NASTY, N, embedded, images, report_of
@@ -120,7 +120,7 @@ def test_clicks_filter_and_export(page, tmp_path):
         assert ";" not in cell
     path = tmp_path / name
     path.write_bytes(text.encode())
-    y, keep = kl.audit.apply(GIVEN, path)
+    y, keep = kl.auditing.apply(GIVEN, path)
     expected = GIVEN.copy()
     expected[SUSPECTS[0]] = (GIVEN[SUSPECTS[0]] + 1) % 3
     np.testing.assert_array_equal(y, expected)
@@ -439,4 +439,4 @@ def test_after_the_export_the_page_says_how_to_apply_it(page, tmp_path):
     """
     before, progress, after, line = acted(page, tmp_path, STATE + steps)
     assert before and not after
-    assert line == 'y, keep = kl.audit.apply(y, "decisions.csv")'
+    assert line == 'y, keep = kl.auditing.apply(y, "decisions.csv")'

@@ -179,6 +179,7 @@ def test_bad_files_are_refused_before_training(rng, tmp_path, capsys):
     assert "`y` must be finite" in words(y=np.full(120, np.nan))
     assert "pickled arrays, which are refused" in words(x=np.array([{}] * 120))
     assert "must be an array of numbers" in words(x=np.array(["a"] * 120))
+    (tmp_path / "model.keras").write_text("model")
     assert "--epochs" in words(tmp_path / "model.keras", "--epochs", 3)
     assert not page.exists()
 

@@ -11,7 +11,7 @@ import pytest
 
 import keras_likelihood as kl
 from keras_likelihood import cli
-from keras_likelihood.auditing import mark_of
+from keras_likelihood.auditing.decisions import mark_of
 from keras_likelihood.commands.tasks import ClassifierTask, RegressorTask
 
 pytestmark = pytest.mark.usefixtures("step_by_step")

@@ -1,11 +1,13 @@
-"""Judges labels and targets by the predictions of a model."""
+"""Ranks labels and targets by the predictions of a model."""
 
 import dataclasses
 import os
+from typing import Any
 
 import numpy as np
 
 from keras_likelihood.auditing import label_issues
+from keras_likelihood.backend.types import Array
 from keras_likelihood.data_parameters import DataParameter
 from keras_likelihood.likelihoods.checks import check_argument, to_float64
 from keras_likelihood.reading.reading import per_example
@@ -31,16 +33,18 @@ class AuditReport:
         path: path of the page, or `None` if no page was written.
         label_names: names of the classes, or `None` for regression.
 
-    >>> report = kl.audit(model, x, y)
-    >>> x[report.suspects()[:20]]
+    ```python
+    report = kl.audit(model, x, y)
+    x[report.suspects()[:20]]
+    ```
     """
 
     task: str
-    scores: np.ndarray
+    scores: Array
     score_name: str
     score_meaning: str
     label_issues: dict
-    nll: np.ndarray
+    nll: Array
     columns: dict = dataclasses.field(default_factory=dict)
     rule: str = ""
     path: str | None = None
@@ -51,35 +55,22 @@ class AuditReport:
         """Number of suspected labels."""
         return int(self.label_issues["is_label_issue"].sum())
 
-    def ranked(self) -> np.ndarray:
+    def ranked(self) -> Array:
         """Indices `(n,)` of all examples, highest score first."""
         return np.argsort(-self.scores, kind="stable")
 
-    def suspects(self) -> np.ndarray:
+    def suspects(self) -> Array:
         """Indices of the suspected examples, worst first."""
         issues = np.flatnonzero(self.label_issues["is_label_issue"])
         quality = self.label_issues["label_quality"][issues]
         # Likelihoods break ties of qualities at zero.
         return issues[np.lexsort((-self.nll[issues], quality))]
 
-    def shown_columns(self) -> dict:
-        """`columns` without the score itself."""
-        columns = dict(self.columns)
-        if self.score_name == "predicted scale":
-            columns.pop("scale", None)
-        return columns
-
     def to_csv(self, path: str | os.PathLike) -> None:
         """Writes the index, `label_issues` and the score to a .csv."""
         columns = {"index": np.arange(len(self.scores)), **self.label_issues}
         columns["score"] = self.scores
         write_csv(path, {k: values.tolist() for k, values in columns.items()})
-
-    def label_issues_frame(self):
-        """Returns `label_issues` as a `pandas.DataFrame`; needs pandas."""
-        import pandas
-
-        return pandas.DataFrame(self.label_issues)
 
     def __repr__(self) -> str:
         return (
@@ -89,7 +80,9 @@ class AuditReport:
         )
 
 
-def score_of(reading, learned, nll) -> tuple[np.ndarray, str, str]:
+def score_of(
+    reading: Any, learned: Array | None, nll: Array
+) -> tuple[Array, str, str]:
     """Most informative score `(n,)` of a `Reading`, its name and meaning."""
     name = reading.uncertainty_parameter
     label = "target" if reading.is_real else "label"
@@ -117,7 +110,9 @@ def score_of(reading, learned, nll) -> tuple[np.ndarray, str, str]:
     return nll, f"NLL of the given {label}", meaning
 
 
-def learned_values(reading, data_parameter, n):
+def learned_values(
+    reading: Any, data_parameter: Any, n: int
+) -> tuple[Array | None, Array | None]:
     """Learned values: a memory `(n, classes)` and a spread `(n,)`, or None."""
     name = reading.uncertainty_parameter
     if data_parameter is None:
@@ -146,8 +141,8 @@ def learned_values(reading, data_parameter, n):
     return None, per_example(values)
 
 
-def judge_labels(reading, y, data_parameter) -> AuditReport:
-    """Judges class labels under the class probabilities of a `Reading`."""
+def rank_labels(reading: Any, y: Array, data_parameter: Any) -> AuditReport:
+    """Ranks class labels under the probabilities of a `Reading`."""
     y = as_labels(y, reading.prediction.shape)
     # A value learned for a wrong label would hide the error.
     shared = reading.without_data_parameters()
@@ -155,7 +150,7 @@ def judge_labels(reading, y, data_parameter) -> AuditReport:
     nll = shared.nll(y)
     memory, temperature = learned_values(reading, data_parameter, len(y))
     if memory is not None:
-        return _judge_by_memory(y, nll, memory)
+        return _rank_by_memory(y, nll, memory)
     order = "learned temperature, highest"
     if temperature is None:
         order = "probability of the given label, lowest"
@@ -172,7 +167,7 @@ def judge_labels(reading, y, data_parameter) -> AuditReport:
     )
 
 
-def _judge_by_memory(y, nll, memory):
+def _rank_by_memory(y: Array, nll: Array, memory: Array) -> AuditReport:
     truth = label_issues.true_class_probabilities(y, memory)
     rows = np.arange(len(y))
     quality = truth[rows, y]
@@ -198,8 +193,8 @@ def _judge_by_memory(y, nll, memory):
     )
 
 
-def judge_targets(reading, y, data_parameter) -> AuditReport:
-    """Judges targets by the size of their errors under the likelihood."""
+def rank_targets(reading: Any, y: Array, data_parameter: Any) -> AuditReport:
+    """Ranks targets by the size of their errors under the likelihood."""
     n, shape = len(y), reading.prediction.shape
     y = as_targets(y, shape)
     residual = y - reading.prediction
@@ -236,14 +231,14 @@ def judge_targets(reading, y, data_parameter) -> AuditReport:
     is_issue = probability * n < 1
     issues = label_issues.issue_columns(is_issue, quality, given, predicted)
     relative = residual.reshape(n, -1)[at] / scale
-    columns = {"scale": scale, "residual / scale": relative}
-    columns["tail probability"] = probability
-    rule = f"{rule} The list is sorted by {order} first."
     score = score_of(reading, learned, nll)
+    columns = {} if score[1] == "predicted scale" else {"scale": scale}
+    columns |= {"residual / scale": relative, "tail probability": probability}
+    rule = f"{rule} The list is sorted by {order} first."
     return AuditReport("regression", *score, issues, nll, columns, rule)
 
 
-def typical_scale(reading, residual) -> float:
+def typical_scale(reading: Any, residual: Array) -> float:
     """The scale at which the likelihood has the observed median error.
 
     scale = median |residual| / q,    P(|z| <= q) = 1/2
