@@ -15,7 +15,6 @@ from keras_likelihood.backend.files import Path
 from keras_likelihood.backend.kept_values import BetweenSteps
 from keras_likelihood.backend.processes import (
     gather_replicas,
-    joint_count,
     replica_count,
 )
 from keras_likelihood.backend.registration import FromArguments, serializable
@@ -312,9 +311,6 @@ class DataParameter(FromArguments, keras.callbacks.Callback):  # type: ignore[mi
             parts = index, gradient, ops.cast(inside, "int32")
             index, gradient, flags = map(gather_replicas, parts)
             inside = ops.cast(flags, "bool")
-            if not self.follows:
-                # TensorFlow has already divided the loss by their number.
-                gradient = gradient / joint_count()
             state = self.table.read(index)
         if self.prior:
             rate = self._rule.learning_rate

@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_likelihood.backend.private import mask_of
-from keras_likelihood.backend.processes import replicas_that_add
+from keras_likelihood.backend.processes import replica_count
 from keras_likelihood.backend.types import Tensor
 from keras_likelihood.likelihoods.likelihood import Likelihood
 from keras_likelihood.likelihoods.output import (
@@ -158,7 +158,7 @@ class Batch:
         by_weight = reduction == "mean_with_sample_weight"
         count = ops.sum(weight if by_weight else mask)
         # The losses of all replicas are summed.
-        return ops.divide_no_nan(total, count * replicas_that_add())
+        return ops.divide_no_nan(total, count * replica_count())
 
 
 def _as_tensor(y: Any, dtype: Any, likelihood: Any) -> Tensor:

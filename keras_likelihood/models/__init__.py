@@ -1,6 +1,5 @@
 """Models that train the parameters of their losses."""
 
-from keras_likelihood.backend.processes import joint_training
 from keras_likelihood.models.likelihood_model import LikelihoodModel
 
-__all__ = ["LikelihoodModel", "joint_training"]
+__all__ = ["LikelihoodModel"]

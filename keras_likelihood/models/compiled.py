@@ -12,7 +12,7 @@ from keras import ops
 
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.private import loss_of_function
-from keras_likelihood.backend.processes import replicas_that_add
+from keras_likelihood.backend.processes import replica_count
 from keras_likelihood.likelihoods import Bernoulli
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.metrics.distribution_metrics import (
@@ -127,7 +127,7 @@ class Compiled:
         if key in self.loss_means:
             rows = ops.shape(batch.prediction)[0]
             self.loss_means[key].update_state(
-                value * replicas_that_add(), sample_weight=rows
+                value * replica_count(), sample_weight=rows
             )
         for metric in self.metrics:
             if metric.key == key:

@@ -228,7 +228,7 @@ class LikelihoodModel(LikelihoodStep):
             given.update(zip(named, values, strict=True))
         fit_arguments.build_optimizer(self)
         try:
-            with keeping_values(self), processes.in_step(self):
+            with keeping_values(self):
                 return super().fit(*bound.args, **bound.kwargs)
         finally:
             for parameter in own:
@@ -238,11 +238,6 @@ class LikelihoodModel(LikelihoodStep):
         self, x, y=None, sample_weight=None, class_weight=None, **kwargs
     ):
         """As `keras.Model.train_on_batch`, with the same checks as `fit`."""
-        if processes.joint_count() > 1:
-            raise ValueError(
-                "Processes within `joint_training` must train with `fit`. "
-                "Received: `train_on_batch`"
-            )
         given = (x, y, sample_weight, class_weight)
         own = self.data_parameters.values()
         if own:

@@ -13,9 +13,8 @@ from keras_likelihood.backend.gradients import value_gradient_and_others
 from keras_likelihood.backend.kept_values import forget_gradients
 from keras_likelihood.backend.private import UNTRACKED
 from keras_likelihood.backend.processes import (
-    replicas_that_add,
+    replica_count,
     single_process,
-    summed,
 )
 from keras_likelihood.losses.batch import Batch
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
@@ -67,11 +66,6 @@ class LikelihoodStep(keras.Model):
     def metrics(self):
         own = self._compiled
         return super().metrics + [*own.loss_means.values(), *own.metrics]
-
-    def get_metrics_result(self):
-        """As `keras.Model.get_metrics_result`, summed over joint processes."""
-        with summed([v for m in self.metrics for v in m.variables]):
-            return super().get_metrics_result()
 
     @property
     def trainable_variables(self):
@@ -200,7 +194,7 @@ class LikelihoodStep(keras.Model):
             self._compiled.count(key, value, batch, distribution)
             total = total + self._weighted(key, value)
         # The losses of all replicas are summed.
-        count = replicas_that_add()
+        count = replica_count()
         for added in self.losses:
             total = total + ops.cast(ops.sum(added), total.dtype) / count
         return total

@@ -196,30 +196,7 @@ def on_tensorflow(process, ports, folder):
     return finish(models, process, folder)
 
 
-def on_torch(process, ports, folder):
-    import torch
-
-    torch.distributed.init_process_group(
-        "gloo",
-        init_method=f"tcp://127.0.0.1:{ports[0]}",
-        rank=process,
-        world_size=PROCESSES,
-    )
-    with kl.models.joint_training():
-        models = train(part(process), PROCESSES)
-        made = finish(models, process, folder)
-        model, _ = models["data"]
-        with pytest.raises(ValueError, match="must train with `fit`"):
-            model.train_on_batch(*data()[:2])
-        table = kl.data_parameters.FileTable(folder / "table.npy")
-        scale = kl.DataParameter(4, table=table)
-        with pytest.raises(ValueError, match="needs a single device"):
-            model.compile("sgd", loss=kl.losses.RobustRhoLoss(scale=scale))
-    torch.distributed.destroy_process_group()
-    return made
-
-
-WORKERS = {"jax": on_jax, "tensorflow": on_tensorflow, "torch": on_torch}
+WORKERS = {"jax": on_jax, "tensorflow": on_tensorflow}
 
 
 def free_ports(count):
@@ -259,6 +236,9 @@ def run_workers(folder):
     return made
 
 
+@pytest.mark.skipif(
+    keras.backend.backend() == "torch", reason="Keras has no `fit` for it"
+)
 @pytest.mark.few(0)
 def test_two_processes_train_to_the_numbers_of_one(tmp_path):
     made = run_workers(tmp_path)
@@ -283,19 +263,6 @@ def test_two_processes_train_to_the_numbers_of_one(tmp_path):
     for path in tmp_path.glob("shares_*.keras"):
         table = keras.saving.load_model(path).data_parameters["scale"]
         np.testing.assert_allclose(table.values(), scale.values(), rtol=1e-5)
-
-
-def test_joint_training_is_for_processes_of_pytorch():
-    own = {
-        "jax": "Use `keras.distribution` here",
-        "tensorflow": "Use `tf.distribute.MultiWorkerMirroredStrategy` here",
-        "torch": "init_process_group",
-    }
-    with (
-        pytest.raises(ValueError, match=own[keras.backend.backend()]),
-        kl.models.joint_training(),
-    ):
-        pass
 
 
 def work(number, folder, ports):
