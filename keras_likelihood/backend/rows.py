@@ -14,7 +14,7 @@ import types
 import keras
 import numpy as np
 
-from keras_likelihood.backend.processes import replicas_that_add
+from keras_likelihood.backend.processes import replica_count
 
 
 def row_layout(name: str, axis: str | None):
@@ -25,7 +25,7 @@ def row_layout(name: str, axis: str | None):
     """
     distribution = keras.distribution.distribution()
     if distribution is None:
-        if axis is not None and replicas_that_add() > 1:
+        if axis is not None and replica_count() > 1:
             raise ValueError(
                 "`shard` must be None with `tf.distribute`, where every "
                 "replica has a copy of the table. Sharding needs "
