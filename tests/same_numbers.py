@@ -14,8 +14,6 @@ from keras import ops
 import keras_likelihood as kl
 from keras_likelihood import likelihoods
 from keras_likelihood.ensembles.member_networks import MemberNetworks
-from keras_likelihood.tables.columns import learn_column
-from keras_likelihood.tables.table_features import TableFeatures
 from tests.contracts import targets_for
 
 RECORD = pathlib.Path(__file__).parent / "recorded" / "same_numbers.json"
@@ -63,30 +61,21 @@ def training(name):
 
 
 def members():
-    """Losses of the networks of a table, and their weights at the end.
-
-    They are built for a long training, which TensorFlow compiles.
-    """
-    from keras_likelihood.tabular.training import Budget, build
+    """Losses of the networks of a table, and their weights at the end."""
+    from keras_likelihood.tabular.training import Settings, Training, deal_rows
 
     rng = np.random.default_rng(9)
     x = rng.normal(size=(40, 2)).astype("float32")
-    y = np.repeat(x[:, :1] + 3, 2, axis=1)
-    columns = [learn_column(name, x[:, i]) for i, name in enumerate("ab")]
     networks = MemberNetworks("student_t", 2, hidden=(5, 5))
-    features = TableFeatures.learn(columns, x, rng)
-    model = build(features, networks, Budget(40, epochs=400))
-    for weight in model.trainable_weights:
-        weight.assign(0.3 * rng.normal(size=weight.shape))
-    x, y = (np.tile(values, (10, 1)) for values in (x, y))
-    history = model.fit(
-        x, y, batch_size=20, epochs=2, shuffle=False, verbose=0
-    ).history
+    networks.build(x.shape)
+    y, weight, out = x[:, 0] + 3, np.ones(40), deal_rows(40, 2, rng)
+    settings = Settings(40, epochs=40)
+    losses = Training(networks, x, y, weight, out, settings, rng).run(print)
     sizes = [
         float(np.linalg.norm(ops.convert_to_numpy(weight)))
-        for weight in model.trainable_weights
+        for weight in networks.trainable_weights
     ]
-    return history["loss"] + sizes
+    return losses + sizes
 
 
 def record():

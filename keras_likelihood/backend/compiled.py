@@ -8,19 +8,21 @@ import numpy as np
 from keras import ops
 
 
-def compiled(function):
+def compiled(function, whole: bool = False):
     """Compiles a function of tensors, once per shape of its arguments.
 
     Eager JAX compiles a loop again whenever its body is a new closure, and
     eager TensorFlow runs a loop as many small operations. Inside a compiled
     function the loop is compiled once. PyTorch runs the function as it is.
+    With `whole`, XLA compiles the function also on TensorFlow. It is then
+    faster, but takes seconds to compile.
     """
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
         # The loops need no conversion by autograph. They fix the shapes of
         # their tensors, so each shape is traced separately.
-        return tf.function(function, autograph=False)
+        return tf.function(function, autograph=False, jit_compile=whole)
     if keras.backend.backend() == "jax":
         import jax
 

@@ -164,6 +164,12 @@ class ConformalIntervals:
         self.model = RegressorGraph(model).extend(self, trainable)
         return self
 
+    def fit_scores(self, scores: np.ndarray) -> "ConformalIntervals":
+        """Calibrates by scores `(n, units)` of full trust; returns self."""
+        self.trust_, self._units = np.array(1.0), {}
+        self.scores_ = conformal_scores.CalibrationScores.of(scores)
+        return self
+
     def fit_arrays(self, prediction, y, *, scale=None, groups=None):
         """Calibrates intervals from a regressor's outputs; returns self.
 

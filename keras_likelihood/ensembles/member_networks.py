@@ -2,6 +2,8 @@
 
 import itertools
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -9,8 +11,10 @@ from keras import ops
 
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.registration import serializable
+from keras_likelihood.backend.types import Array, Shape, Tensor
 from keras_likelihood.constraints import Softplus
 from keras_likelihood.layers.target_units import centre_and_spread
+from keras_likelihood.likelihoods import Likelihood
 from keras_likelihood.serving.layers import ClassLogits
 
 _SCALE = Softplus(floor=1e-3)
@@ -30,10 +34,10 @@ class MemberNetworks(keras.Layer):
         members: number of networks.
         classes: number of classes, or `None` for a number.
         hidden: width of each hidden layer.
-        dropout: fraction of hidden units to drop in training.
-        seed: random seed of the weights and of the dropout.
+        seed: random seed of the weights.
 
-    Input: `(batch, features)`.
+    Input: `(batch, features)`, or `(members, batch, features)` if each member
+    has other rows.
     Output: prediction and parameters, each `(batch, members)`; for classes
     the logits `(batch, members, classes)`. The logits of an ordinal likelihood
     are computed from a score and from gaps that all rows share.
@@ -41,23 +45,20 @@ class MemberNetworks(keras.Layer):
 
     def __init__(
         self,
-        likelihood,
+        likelihood: type[Likelihood] | str,
         members: int,
         *,
         classes: int | None = None,
-        hidden=(128, 128, 128),
-        dropout: float = 0.0,
+        hidden: Sequence[int] = (128, 128, 128),
         seed: int = 0,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.likelihood = likelihoods.get(likelihood)
         self.members = members
         self.classes = classes
         self.hidden = tuple(hidden)
-        self.dropout = dropout
         self.seed = seed
-        self._generator = keras.random.SeedGenerator(seed)
         self._in_units = issubclass(self.likelihood, likelihoods.LocationScale)
         self._is_ordered = issubclass(self.likelihood, likelihoods.Ordinal)
         # A head for classes has only logits, or a score and the gaps.
@@ -71,8 +72,8 @@ class MemberNetworks(keras.Layer):
         if self._is_ordered:
             self._logits = ClassLogits(self.likelihood.name(), {})
 
-    def build(self, input_shape):
-        seeds = np.random.default_rng(self.seed)
+    def build(self, input_shape: Shape) -> None:
+        random = np.random.default_rng(self.seed)
         outputs = self.classes or 1 + len(self._constraints)
         if self._is_ordered:
             outputs -= 1
@@ -80,30 +81,39 @@ class MemberNetworks(keras.Layer):
         self._dense = []
         pairs = itertools.pairwise([input_shape[-1], *self.hidden, outputs])
         for name, (size, units) in zip(names, pairs, strict=True):
-            normal = keras.initializers.RandomNormal(
-                stddev=0.02 if name == "head" else math.sqrt(2 / size),
-                seed=int(seeds.integers(2**31)),
+            spread = 0.02 if name == "head" else math.sqrt(2 / size)
+            shape = (self.members, size, units)
+            # On JAX, the initializers of Keras would compile for each shape.
+            kernel = spread * random.standard_normal(shape, "float32")
+            bias = np.zeros((self.members, 1, units), "float32")
+            self._dense.append(
+                (
+                    self._add(f"{name}_kernel", kernel),
+                    self._add(f"{name}_bias", bias),
+                )
             )
-            shape, start = (self.members, size, units), (self.members, 1, units)
-            kernel = self.add_weight(shape, normal, name=f"{name}_kernel")
-            bias = self.add_weight(start, "zeros", name=f"{name}_bias")
-            self._dense.append((kernel, bias))
         self._start = np.zeros(outputs)
         for at, (name, constraint) in enumerate(self._constraints.items(), 1):
             initial = self.likelihood.parameter(name).initial
             # The gaps are the last parameter and fill the rest.
             self._start[at:] = constraint.inverse(initial)
         self._start_head()
-        self.centre, self.spread = (
-            self.add_weight((), start, trainable=False, name=name)
-            for name, start in (("centre", "zeros"), ("spread", "ones"))
+        self.centre = self._add("centre", np.zeros((), "float32"), False)
+        self.spread = self._add("spread", np.ones((), "float32"), False)
+
+    def _add(self, name: str, value: Array, trainable: bool = True) -> Any:
+        return self.add_weight(
+            value.shape,
+            lambda *_, **__: ops.convert_to_tensor(value),
+            trainable=trainable,
+            name=name,
         )
 
-    def _start_head(self):
+    def _start_head(self) -> None:
         _, bias = self._dense[-1]
         bias.assign(np.broadcast_to(self._start, bias.shape))
 
-    def adapt(self, y, sample_weight=None):
+    def adapt(self, y: Array, sample_weight: Array | None = None) -> None:
         """Initializes the head in the units of the targets `(n,)`."""
         constraint = self.likelihood.prediction_constraint
         if self._is_ordered:
@@ -128,13 +138,18 @@ class MemberNetworks(keras.Layer):
             self._start[0] = constraint.inverse(mean)
             self._start_head()
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Tensor, masks: Tensor | None = None) -> Any:
+        """The outputs of all members.
+
+        `masks` are factors of the units, `(layers, members, batch, width)`, for
+        dropout.
+        """
         *hidden, (kernel, bias) = self._dense
         x = inputs
-        for weight, start in hidden:
+        for at, (weight, start) in enumerate(hidden):
             x = ops.silu(ops.matmul(x, weight) + start)
-            if training and self.dropout:
-                x = keras.random.dropout(x, self.dropout, seed=self._generator)
+            if masks is not None:
+                x = x * masks[at]
         if self._constraints:
             # All rows share `df`, which few rows determine, and the gaps.
             names = ["prediction", *self._constraints]
@@ -158,8 +173,8 @@ class MemberNetworks(keras.Layer):
             outputs.append(value * self.spread if is_length else value)
         return outputs if len(outputs) > 1 else outputs[0]
 
-    def get_config(self):
-        names = ("members", "classes", "hidden", "dropout", "seed")
+    def get_config(self) -> dict:
+        names = ("members", "classes", "hidden", "seed")
         return {
             **super().get_config(),
             "likelihood": self.likelihood.name(),

@@ -9,6 +9,7 @@ from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 
 from keras_likelihood.auditing.label_issues import find_label_issues
+from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.conformal import ConformalSets
 from keras_likelihood.likelihoods import Ordinal, Softmax
 from keras_likelihood.metrics.functions import negative_log_likelihood
@@ -82,8 +83,12 @@ class Classifier(ClassifierMixin, TableEstimator):
             self.likelihood_ = Ordinal(len(self.classes_))
         return places.argsort().argsort()[y]
 
-    def _judge(self, held, y):
-        p = held.class_probabilities()
+    @staticmethod
+    def _evaluate(distribution: Any, y: Tensor) -> dict:
+        return {"probabilities": distribution.class_probabilities()}
+
+    def _judge(self, held_out: list[dict], y: Array) -> dict:
+        p = held_out[0]["probabilities"].astype("float64")
         issues = find_label_issues(y, p)
         found = np.flatnonzero(issues["is_label_issue"])
         found = found[np.argsort(issues["label_quality"][found])]
@@ -95,7 +100,7 @@ class Classifier(ClassifierMixin, TableEstimator):
     def doubtful_labels_(self) -> np.ndarray:
         return self.held_out_["row"][self.held_out_["issues"]]
 
-    def _calibrated(self, model, held, by_member, y):
+    def _calibrated(self, model: Any, held_out: list[dict], y: Array) -> Any:
         p = self.held_out_["probabilities"]
         conformal = ConformalSets().fit_arrays(p, y, from_logits=False)
         return conformal.extend(model).model

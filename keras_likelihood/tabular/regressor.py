@@ -1,17 +1,18 @@
 """Predicts a number from the columns of a table."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_array
 
-from keras_likelihood.comparison.model_scores import crps
+from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.conformal import ConformalIntervals
 from keras_likelihood.conformal.prediction import LEVEL, interval_scores
-from keras_likelihood.conformal.scores import CalibrationScores
 from keras_likelihood.likelihoods import Likelihood
 from keras_likelihood.likelihoods.checks import check_argument
+from keras_likelihood.likelihoods.mixture import EnsembleDistribution
 from keras_likelihood.tables.columns import as_numbers
 from keras_likelihood.tabular import targets, training
 from keras_likelihood.tabular.table_estimator import TableEstimator
@@ -59,7 +60,7 @@ class Regressor(RegressorMixin, TableEstimator):
         model_: the Keras model, also `model`.
         columns_: how each column is read.
         likelihood_: the likelihood of the targets.
-        scores_: scores on held-out rows: `NLL`, `CRPS`, `RMSE` and `in 90 %
+        scores_: scores on held-out rows: `NLL`, `RMSE` and `in 90 %
             interval`, the share of targets inside the intervals before these
             are calibrated.
         doubtful_rows_: the 1 % of the rows whose targets fit worst.
@@ -82,16 +83,22 @@ class Regressor(RegressorMixin, TableEstimator):
         self.likelihood_ = targets.checked_likelihood(self.likelihood, y)
         return y
 
-    def _judge(self, held, y):
+    @staticmethod
+    def _evaluate(distribution: Any, y: Tensor) -> dict:
         y = y[:, None]
-        values = held.nll(y), held.cdf(y), held.mean()
-        nll, cdf, prediction = (found[:, 0] for found in values)
-        self.held_out_ |= {"nll": nll, "cdf": cdf, "prediction": prediction}
-        error = np.mean((prediction - y[:, 0]) ** 2)
+        found = {"mean": distribution.mean(), "nll": distribution.nll(y)}
+        found["at_most"] = found["below"] = distribution.cdf(y)
+        if distribution.is_discrete:
+            found["below"] = distribution.cdf_below(y)
+        return found | distribution.values()
+
+    def _judge(self, held_out: list[dict], y: Array) -> dict:
+        names = "nll", "at_most", "mean"
+        nll, cdf, mean = (held_out[0][n][:, 0].astype(float) for n in names)
+        self.held_out_ |= {"nll": nll, "cdf": cdf, "prediction": mean}
         return {
             "NLL": float(nll.mean()),
-            "CRPS": float(crps(held, y).mean()),
-            "RMSE": float(error**0.5),
+            "RMSE": float(np.mean((mean - y) ** 2) ** 0.5),
             "in 90 % interval": float(np.mean(np.abs(2 * cdf - 1) <= 0.9)),
         }
 
@@ -101,10 +108,10 @@ class Regressor(RegressorMixin, TableEstimator):
         worst = np.argsort(-nll, kind="stable")[: max(1, len(nll) // 100)]
         return self.held_out_["row"][worst]
 
-    def _calibrated(self, model, held, by_member, y):
-        conformal = calibrated_intervals(
-            list(by_member), held, y[:, None], model.loss.members
-        )
+    def _calibrated(self, model: Any, held_out: list[dict], y: Array) -> Any:
+        kind = EnsembleDistribution(self.likelihood_, components=2)
+        scores = [_scores(kind, found, y[:, None]) for found in held_out]
+        conformal = calibrated_intervals(scores, self.members_)
         return conformal.extend(model).model
 
     def predict(self, X, statistic: str = "mean") -> np.ndarray:  # noqa: N803
@@ -149,27 +156,41 @@ class Regressor(RegressorMixin, TableEstimator):
         return lower[:, 0], upper[:, 0]
 
 
+def _scores(kind: type[Likelihood], found: dict, y: Array) -> Array:
+    """The scores of `interval_scores`, whose quantiles only outliers need."""
+    below, at_most = (found[n].astype(float) for n in ("below", "at_most"))
+    scores = np.maximum(np.maximum(1 - 2 * at_most, 2 * below - 1), 0)[:, 0]
+    rows = np.flatnonzero(scores > LEVEL)
+    if len(rows):
+        # In a power of two rows, as each number is compiled separately.
+        rows = np.resize(rows, 2 ** (len(rows) - 1).bit_length())
+        names = ["member", *(p.name for p in kind.likelihood.parameters)]
+        values = {name: found[name][rows] for name in names}
+        outliers = kind(found["prediction"][rows], **values).as_numpy()
+        scores[rows] = interval_scores(outliers, y[rows])[:, 0]
+    return scores
+
+
 def calibrated_intervals(
-    by_member, held, y, members: int
+    scores: list[Array], members: int
 ) -> ConformalIntervals:
     """Cross-conformal intervals (Vovk 2015) for the mixture of all members.
 
-    Few members did not train on a row, so their mixture `held` is less accurate
-    than the ensemble. The quantiles of the scores are extrapolated from one
-    and from several members to all: `quantile(count) = limit + slope / count`.
+    Few members did not train on a row, so their mixture is less accurate than
+    the ensemble. The quantiles of its scores, the first in `scores`, are
+    extrapolated to all members from those of the single members, the others:
+    `quantile(count) = limit + slope / count`.
     """
+    mixture, *singles = scores
+    if len(singles) > 1:
+        one = np.mean(np.sort([_tail(s) for s in singles], axis=1), axis=0)
+        several = np.sort(_tail(mixture))
+        slope = (one - several) / (1 - 1 / len(singles))
+        limit = one - slope
+        found = limit + slope / members
+        mixture = _score(np.maximum.accumulate(np.maximum(found, 0.0)))
     # The trust of a scale is meaningless for a mixture.
-    conformal = ConformalIntervals(trust=1.0).fit_distribution(held, y)
-    count = len(by_member)
-    if count > 1:
-        one = [_tail(interval_scores(member, y)) for member in by_member]
-        one = np.mean(np.sort(one, axis=1), axis=0)
-        several = _tail(conformal.scores_.values)
-        slope = (one - several) / (1 - 1 / count)
-        found = several - slope * (1 / count - 1 / members)
-        scores = _score(np.maximum.accumulate(np.maximum(found, 0.0)))
-        conformal.scores_ = CalibrationScores.of(scores)
-    return conformal
+    return ConformalIntervals(trust=1.0).fit_scores(mixture[:, None])
 
 
 def _tail(score):

@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 import numpy as np
+from keras import ops
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_random_state, column_or_1d
 from sklearn.utils.validation import (
@@ -14,10 +15,10 @@ from sklearn.utils.validation import (
 )
 
 from keras_likelihood import likelihoods
-from keras_likelihood.data_parameters import DataParameter
+from keras_likelihood.backend.compiled import compiled
+from keras_likelihood.backend.types import Array
 from keras_likelihood.ensembles.member_networks import MemberNetworks
 from keras_likelihood.likelihoods.checks import as_weight, check_argument
-from keras_likelihood.losses import NoisyLabelsLoss
 from keras_likelihood.reading import load_model
 from keras_likelihood.tables import columns
 from keras_likelihood.tables import reading as tables
@@ -163,39 +164,41 @@ class TableEstimator(BaseEstimator):
         # A number has no classes.
         classes = len(getattr(self, "classes_", ())) or None
         labels = y if classes else None
-        members = int(max(2, min(self.members, len(y) // 2)))
+        members = self.members_ = int(max(2, min(self.members, len(y) // 2)))
         out = training.deal_rows(len(y), members, random, labels)
-        budget = training.Budget(len(y), self.epochs)
+        settings = training.Settings(len(y), self.epochs)
         features = TableFeatures.learn(self.columns_, x, random)
         networks = MemberNetworks(
             self.likelihood_,
             members,
             classes=classes,
-            hidden=budget.hidden,
-            dropout=budget.dropout,
+            hidden=settings.hidden,
             seed=seed,
         )
-        loss = None
-        if getattr(self, "label_noise", False):
-            loss = NoisyLabelsLoss(DataParameter(len(y), dimension="element"))
-        model = training.build(features, networks, budget, loss)
+        inputs = _in_batches(features, x)
+        networks.build((None, inputs.shape[1]))
         networks.adapt(y, weight)
-        settings = out, budget, random, self._show_round
-        training.train(model, x, y, weight, *settings)
+        trained = training.Training(
+            networks,
+            inputs,
+            y,
+            weight,
+            out,
+            settings,
+            random,
+            getattr(self, "label_noise", False),
+        )
+        trained.run(self._show_round)
         rows = np.arange(len(y))
         if len(y) > _CALIBRATION_ROWS:
             rows = np.sort(random.choice(rows, _CALIBRATION_ROWS, False))
-        outputs, out = training.predict_rows(model, x[rows]), out[rows]
-        held = training.out_of_fold(self.likelihood_, outputs, out)
         self.held_out_ = {"row": rows, "x": x[rows], "y": y[rows]}
-        self.scores_ = {"rows": len(y), **self._judge(held, y[rows])}
+        y, out = y[rows], out[rows]
+        held_out = trained.held_out(inputs[rows], y, out, self._evaluate)
+        self.scores_ = {"rows": len(x), **self._judge(held_out, y)}
         features.about |= self._about()
-        by_member = (
-            training.out_of_fold(self.likelihood_, outputs, out[:, [at]])
-            for at in range(out.shape[1])
-        )
-        joined = training.joined(model, self.likelihood_)
-        self.model_ = self._calibrated(joined, held, by_member, y[rows])
+        joined = training.joined(features, networks)
+        self.model_ = self._calibrated(joined, held_out, y)
 
     def _show_round(self, done, rounds):
         if self.on_round is not None:
@@ -281,6 +284,20 @@ class TableEstimator(BaseEstimator):
         from keras_likelihood.tabular.report import write_report
 
         return write_report(self, path)
+
+
+def _in_batches(layer: Any, x: Array) -> Array:
+    """The outputs of a layer, computed in batches of one size."""
+    run = compiled(layer)
+    rows = min(len(x), training.BATCH)
+    parts = []
+    for start in range(0, len(x), rows):
+        batch = x[start : start + rows]
+        missing = rows - len(batch)
+        batch = np.pad(batch, ((0, missing), (0, 0)))
+        found = ops.convert_to_numpy(run(ops.convert_to_tensor(batch)))
+        parts.append(found[: rows - missing])
+    return np.concatenate(parts)
 
 
 def load(path):

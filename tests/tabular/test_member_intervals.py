@@ -6,6 +6,7 @@ import pytest
 pytest.importorskip("sklearn")
 
 from keras_likelihood.conformal import ConformalIntervals
+from keras_likelihood.conformal.prediction import interval_scores
 from keras_likelihood.likelihoods import Normal
 from keras_likelihood.tabular.regressor import calibrated_intervals
 
@@ -26,12 +27,14 @@ def normal(prediction):
 
 def test_extrapolates_to_all_members():
     y, found = predictions()
-    by_member = [normal(found[at]) for at in (0, 1)]
     pair, every = normal(found[:2].mean(axis=0)), normal(found.mean(axis=0))
+    scores = [
+        interval_scores(v, y)[:, 0] for v in (pair, *map(normal, found[:2]))
+    ]
     covered = {}
     for name, fitted in {
         "pair": ConformalIntervals(trust=1.0).fit_distribution(pair, y),
-        "all": calibrated_intervals(by_member, pair, y, MEMBERS),
+        "all": calibrated_intervals(scores, MEMBERS),
     }.items():
         lower, upper = fitted.calibrate(every).interval(0.9)
         covered[name] = np.mean((lower <= y) & (y <= upper))
@@ -41,13 +44,15 @@ def test_extrapolates_to_all_members():
 
 def test_no_more_members_change_nothing():
     y, found = predictions(200)
-    by_member = [normal(found[at]) for at in (0, 1)]
     pair = normal(found[:2].mean(axis=0))
+    scores = [
+        interval_scores(v, y)[:, 0] for v in (pair, *map(normal, found[:2]))
+    ]
     plain = ConformalIntervals(trust=1.0).fit_distribution(pair, y)
-    same = calibrated_intervals(by_member, pair, y, 2)
+    same = calibrated_intervals(scores, 2)
     np.testing.assert_allclose(
         same.scores_.values, plain.scores_.values, rtol=1e-6
     )
-    one = calibrated_intervals(by_member[:1], by_member[0], y, MEMBERS)
-    plain = ConformalIntervals(trust=1.0).fit_distribution(by_member[0], y)
+    # Each row has one member that did not train on it.
+    one = calibrated_intervals(scores[:1], MEMBERS)
     np.testing.assert_array_equal(one.scores_.values, plain.scores_.values)

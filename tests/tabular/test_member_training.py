@@ -3,10 +3,9 @@
 import keras
 import numpy as np
 import pytest
+from scipy import stats
 
 from keras_likelihood.ensembles.member_networks import MemberNetworks
-from keras_likelihood.tables import columns
-from keras_likelihood.tables.table_features import TableFeatures
 
 pytest.importorskip("sklearn")
 
@@ -19,32 +18,33 @@ def test_a_member_keeps_its_best_round_on_rows_it_did_not_train_on():
     x = random.normal(size=(48, 2)).astype("float32")
     y = random.normal(size=48).astype("float32")
     out = training.deal_rows(len(y), 2, random)
-    budget = training.Budget(len(y), 12)
-    budget.learning_rate = 0.01
-    learned = [columns.learn_column(str(i), x[:, i]) for i in range(2)]
-    features = TableFeatures.learn(learned, x, random)
+    settings = training.Settings(len(y), 40, tolerance=-np.inf)
+    settings.learning_rate = 0.01
     networks = MemberNetworks("normal", 2, hidden=(64, 64))
-    model = training.build(features, networks, budget)
+    networks.build(x.shape)
     networks.adapt(y)
-    found = []
-
-    def held_out_nll(*_):
-        output = training.predict_rows(model, x)
-        nll = keras.ops.convert_to_numpy(
-            model.loss.distribution(output).nll(np.stack([y, y], axis=1))
-        )
-        found.append(np.sum(nll * (out == [0, 1]), axis=0))
-
     weight = np.ones(len(y))
-    training.train(
-        model, x, y, weight, out, budget, random, on_round=held_out_nll
-    )
-    held_out_nll()
-    *rounds, last = np.array(found)
-    assert len(rounds) == 12
-    np.testing.assert_allclose(last, np.min(rounds, axis=0), rtol=1e-4)
+    trained = training.Training(networks, x, y, weight, out, settings, random)
+
+    def held_out_nll():
+        found = trained.held_out(x, y, out, lambda law, y: law.values())[0]
+        prediction, scale = found["prediction"][:, 0], found["scale"][:, 0]
+        nll = stats.norm.logpdf(y, prediction, scale)
+        return [-nll[out[:, 0] == member].mean() for member in range(2)]
+
+    rounds = []
+
+    def on_round(done, total):
+        values = trained._state[1]
+        for variable, value in zip(trained._weights, values, strict=True):
+            variable.assign(value)
+        rounds.append(held_out_nll())
+
+    trained.run(on_round)
+    best = np.min(rounds, axis=0)
+    np.testing.assert_allclose(held_out_nll(), best, rtol=1e-4)
     # The best round is not the last one by chance.
-    assert np.all(last < rounds[-1])
+    assert np.all(best < rounds[-1])
 
 
 def test_networks_start_in_the_units_of_the_targets():
