@@ -1,288 +1,267 @@
-"""Learned strengths against a grid of L2 strengths, on small networks.
+"""Learned strengths against a grid of fixed L2 strengths, on networks.
 
-    KERAS_BACKEND=jax python benchmarks/network_regularization.py \
-        --data cifar10.npz --seeds 3 --json images.jsonl
+    KERAS_BACKEND=jax KERAS_LIKELIHOOD_DATA=... \
+        python benchmarks/network_regularization.py --json networks.json
 
-The file has arrays `x`, `y` of at least 5,000 training images of 32 x 32 pixels
-in three colours and `xt`, `yt` of test images. The first 5,000 images are used,
-of which the last 500 are held out for `HeldOut`; every method trains with the
-same 4,500. Each network trains for 40 epochs of Adam at 1e-3 with batches of
-128, with each of eight L2 strengths, with the default of AdamW and with
-`DRidge` and `HeldOut`. Runs that are already in the file are skipped.
+Five networks classify 5,000 images of CIFAR-10: 40 epochs of Adam at 1e-3 with
+batches of 128. Each trains with six factors of Keras' `L2`; with `DRidge`
+without further arguments, so that `fit` holds out a tenth of the rows; with
+`DRidge` and `validation_split=.1`; with one strength per tensor; and with a
+factor of the grid on nine tenths of the rows. The NLL is that of 4,000 test
+images.
 
-The networks of `DEVELOPMENT` (`--networks GRU CNN`) were used for choices, with
-a file of other images.
+One process per network and seed runs at the same time. Their seconds are no
+measure, so `L2` and `DRidge` train again afterwards, one after the other, and
+the ratio of their times is printed: the first `fit` of a new model, with
+compilation. Results are written as they come, and a method is skipped after
+`--minutes`.
 """
 
 import argparse
-import functools
+import concurrent.futures
+import io
 import json
+import os
 import pathlib
+import subprocess
+import sys
 import time
 
-import keras
 import numpy as np
-from keras import layers, ops
 
-import keras_likelihood as kl
-from keras_likelihood import regularizers
-
-GRID = (0.0, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
-ROWS, HELD_OUT = 5000, 500
+GRID = ("0", "0.0005", "0.0015", "0.005", "0.015", "0.05")
+METHODS = ("DRidge", "DRidge, split", *GRID)
+EXTRA = ("DRidge, tensor", "0.005, nine tenths")
+NETWORKS = ("CNN", "transformer", "GRU", "DenseNet", "MLP")
 
 
-def convolution(x, width, make, size=3, stride=1):
-    """Convolution and batch normalisation."""
-    x = layers.Conv2D(
-        width,
-        size,
-        stride,
-        "same",
-        use_bias=False,
-        kernel_initializer="he_normal",
-        kernel_regularizer=make(),
-    )(x)
-    return layers.BatchNormalization(momentum=0.9)(x)
+def images(train: int, test: int):
+    """Standardised images and labels: training, test."""
+    from PIL import Image
+
+    folder = pathlib.Path(os.environ["KERAS_LIKELIHOOD_DATA"])
+    with np.load(folder / "images" / "cifar10_jpeg90.npz") as file:
+        labels = file["y_train"], file["y_test"]
+        tiles_down, tiles_across, height, width = map(int, file["grid"])
+        ends, jpeg = np.cumsum(file["lens"]), file["jpeg"]
+    count = tiles_down * tiles_across
+
+    def some(first, rows):
+        found, place = [], first // count
+        while sum(map(len, found)) < first % count + rows:
+            start = ends[place - 1] if place else 0
+            data = jpeg[start : ends[place]].tobytes()
+            pixels = np.asarray(Image.open(io.BytesIO(data)))
+            shape = tiles_down, height, tiles_across, width, 3
+            pixels = pixels.reshape(shape).swapaxes(1, 2)
+            found.append(pixels.reshape(-1, height, width, 3))
+            place += 1
+        start = first % count
+        return np.concatenate(found)[start : start + rows]
+
+    x, xt = some(0, train), some(len(labels[0]), test)
+    mean, spread = x.mean((0, 1, 2)), x.std((0, 1, 2))
+    x, xt = (((a - mean) / spread).astype("float32") for a in (x, xt))
+    y, yt = labels[0][:train], labels[1][:test]
+    return x, y.astype("int32"), xt, yt.astype("int32")
 
 
-def resnet(x, make):
-    """ResNet-20."""
-    x = ops.relu(convolution(x, 16, make))
-    for stage, width in enumerate((16, 32, 64)):
-        for block in range(3):
-            stride = 2 if stage and not block else 1
-            y = ops.relu(convolution(x, width, make, stride=stride))
-            y = convolution(y, width, make)
-            if stride == 2:
-                x = convolution(x, width, make, 1, 2)
-            x = ops.relu(x + y)
-    return layers.GlobalAveragePooling2D()(x)
+def features(network, x, make):
+    """The layers in front of the classifier; `make` makes a regularizer."""
+    from keras import layers, ops
 
+    def dense(x, units, activation=None):
+        return layers.Dense(units, activation, kernel_regularizer=make())(x)
 
-def vgg(x, make):
-    """Six convolutions without normalisation."""
-    for width in (32, 64, 128):
-        for _ in range(2):
-            x = layers.Conv2D(
-                width,
-                3,
-                padding="same",
-                activation="relu",
-                kernel_initializer="he_normal",
-                kernel_regularizer=make(),
-            )(x)
-        x = layers.MaxPooling2D()(x)
-    return dense(layers.Flatten()(x), 128, make, "relu")
-
-
-def dense(x, units, make, activation=None):
-    return layers.Dense(units, activation, kernel_regularizer=make())(x)
-
-
-def patches(x, width, make, size=4):
-    x = layers.Conv2D(width, size, size, kernel_regularizer=make())(x)
-    return layers.Reshape(((32 // size) ** 2, width))(x)
-
-
-def perceptron(x, widths, make):
-    return dense(dense(x, widths[0], make, "gelu"), widths[1], make)
-
-
-@keras.saving.register_keras_serializable("benchmarks")
-class Positions(layers.Layer):
-    """Adds a learned vector to each position."""
-
-    def build(self, shape):
-        start = keras.initializers.RandomNormal(stddev=0.02)
-        self.vectors = self.add_weight(shape=shape[1:], initializer=start)
-
-    def call(self, x):
-        return x + self.vectors
-
-
-def transformer(x, make, width=96, blocks=4, heads=4, size=4):
-    x = Positions()(patches(x, width, make, size))
-    for _ in range(blocks):
-        y = layers.LayerNormalization()(x)
-        attention = layers.MultiHeadAttention(
-            heads, width // heads, kernel_regularizer=make()
-        )
-        x = x + attention(y, y)
-        y = layers.LayerNormalization()(x)
-        x = x + perceptron(y, (2 * width, width), make)
-    return layers.GlobalAveragePooling1D()(layers.LayerNormalization()(x))
-
-
-def mixer(x, make, width=96):
-    x = patches(x, width, make)
-    for _ in range(4):
-        y = layers.Permute((2, 1))(layers.LayerNormalization()(x))
-        y = perceptron(y, (64, 64), make)
-        x = x + layers.Permute((2, 1))(y)
-        y = layers.LayerNormalization()(x)
-        x = x + perceptron(y, (2 * width, width), make)
-    return layers.GlobalAveragePooling1D()(layers.LayerNormalization()(x))
-
-
-def lstm(x, make):
-    """Two layers over the rows of an image."""
-    x = layers.Reshape((32, 96))(x)
-    for returns in (True, False):
-        x = layers.LSTM(
-            128,
-            return_sequences=returns,
-            kernel_regularizer=make(),
-            recurrent_regularizer=make(),
-        )(x)
-    return x
-
-
-def gru(x, make):
-    """One layer over the rows of an image."""
-    x = layers.Reshape((32, 96))(x)
-    return layers.GRU(
-        96, kernel_regularizer=make(), recurrent_regularizer=make()
-    )(x)
-
-
-def bidirectional(x, make):
-    """Two LSTM layers over the rows of an image, one from each end."""
-    x = layers.Reshape((32, 96))(x)
-    ends = [
-        layers.LSTM(
-            64,
-            go_backwards=is_last,
-            kernel_regularizer=make(),
-            recurrent_regularizer=make(),
-        )(x)
-        for is_last in (False, True)
-    ]
-    return layers.Concatenate()(ends)
-
-
-def cnn(x, make):
-    """Three convolutions with strides."""
-    for width in (24, 48, 96):
-        x = layers.Conv2D(
+    def convolution(x, width, activation="relu", bias=True):
+        return layers.Conv2D(
             width,
             3,
-            2,
-            "same",
-            activation="relu",
+            padding="same",
+            activation=activation,
+            use_bias=bias,
             kernel_initializer="he_normal",
             kernel_regularizer=make(),
         )(x)
-    return dense(layers.Flatten()(x), 96, make, "relu")
 
-
-def mlp(x, make):
+    if network == "CNN":
+        for width in (32, 64, 128):
+            x = convolution(convolution(x, width), width)
+            x = layers.MaxPooling2D()(x)
+        return dense(layers.Flatten()(x), 128, "relu")
+    if network == "transformer":
+        x = layers.Conv2D(64, 4, 4, kernel_regularizer=make())(x)
+        x = layers.Reshape((64, 64))(x)
+        # The position of each patch.
+        places = ops.cumsum(ops.ones_like(x[..., 0]), axis=1) - 1
+        x = x + layers.Embedding(64, 64)(places)
+        for _ in range(3):
+            y = layers.LayerNormalization()(x)
+            attention = layers.MultiHeadAttention(
+                4, 16, kernel_regularizer=make()
+            )
+            x = x + attention(y, y)
+            y = layers.LayerNormalization()(x)
+            x = x + dense(dense(y, 128, "gelu"), 64)
+        return layers.GlobalAveragePooling1D()(layers.LayerNormalization()(x))
+    if network == "GRU":
+        x = layers.Reshape((32, 96))(x)
+        return layers.GRU(
+            128, kernel_regularizer=make(), recurrent_regularizer=make()
+        )(x)
+    if network == "DenseNet":
+        x = convolution(x, 24, None, bias=False)
+        for block in range(3):
+            for _ in range(4):
+                y = ops.relu(layers.BatchNormalization(momentum=0.9)(x))
+                y = convolution(y, 12, None, bias=False)
+                x = layers.Concatenate()([x, y])
+            if block < 2:
+                x = layers.AveragePooling2D(2)(x)
+        x = ops.relu(layers.BatchNormalization(momentum=0.9)(x))
+        return layers.GlobalAveragePooling2D()(x)
     x = layers.Flatten()(layers.AveragePooling2D(2)(x))
-    return dense(dense(x, 256, make, "relu"), 128, make, "relu")
-
-
-NETWORKS = {
-    "VGG without normalisation": vgg,
-    "ResNet-20": resnet,
-    "vision transformer": transformer,
-    "MLP-mixer": mixer,
-    "LSTM": lstm,
-}
-DEVELOPMENT = {
-    "GRU": gru,
-    "bidirectional LSTM": bidirectional,
-    "CNN": cnn,
-    "MLP": mlp,
-    "small transformer": functools.partial(
-        transformer, width=48, blocks=2, heads=3, size=8
-    ),
-}
-METHODS = (*(f"{strength:g}" for strength in GRID), "AdamW", "HeldOut")
-
-
-def load(path):
-    """Standardised images and labels: training, test."""
-    with np.load(path) as archive:
-        x, y, xt, yt = (archive[name] for name in ("x", "y", "xt", "yt"))
-    x, y = x[:ROWS], y[:ROWS].astype("int32")
-    mean, spread = x.mean((0, 1, 2)), x.std((0, 1, 2))
-    x, xt = (((a - mean) / spread).astype("float32") for a in (x, xt))
-    return x, y, xt, yt.astype("int32")
-
-
-def classifier(network, make, optimizer):
-    """A compiled model; `make` makes the regularizer of each weight."""
-    inputs = keras.Input((32, 32, 3))
-    features = (NETWORKS | DEVELOPMENT)[network](inputs, make)
-    model = kl.LikelihoodModel(inputs, dense(features, 10, make))
-    model.compile(optimizer, loss=kl.losses.SoftmaxLoss(temperature=1.0))
-    return model
+    return dense(dense(x, 256, "relu"), 128, "relu")
 
 
 def run(network, method, seed, data, epochs):
-    """Test NLL, accuracy and seconds of one training."""
+    """One training of a new model, as a line of the results."""
+    import keras
+
+    import keras_likelihood as kl
+
     x, y, xt, yt = data
-    count = len(x) - HELD_OUT
     keras.utils.set_random_seed(seed)
+    name, _, how = method.partition(", ")
+    if how == "nine tenths":
+        x, y = x[: len(x) * 9 // 10], y[: len(x) * 9 // 10]
 
     def make():
-        if method == "HeldOut":
-            return regularizers.DRidge(num_examples=count)
-        fixed = method != "AdamW" and float(method) > 0
-        return keras.regularizers.L2(float(method)) if fixed else None
+        if name == "DRidge":
+            group = "tensor" if how == "tensor" else "model"
+            return kl.regularizers.DRidge(group=group)
+        return keras.regularizers.L2(float(name)) if float(name) else None
 
-    kind = "AdamW" if method == "AdamW" else "Adam"
-    optimizer = getattr(keras.optimizers, kind)(1e-3)
-    model = classifier(network, make, optimizer)
-    callbacks = []
-    if method == "HeldOut":
-        held_out = x[count:], y[count:]
-        callbacks = [regularizers.LearnScales(held_out=held_out)]
-    begun = time.perf_counter()
-    model.fit(
-        x[:count],
-        y[:count],
-        batch_size=128,
-        epochs=epochs,
-        callbacks=callbacks,
-        verbose=0,
+    inputs = keras.Input((32, 32, 3))
+    outputs = keras.layers.Dense(10, kernel_regularizer=make())(
+        features(network, inputs, make)
     )
+    model = kl.LikelihoodModel(inputs, outputs)
+    loss = kl.losses.SoftmaxLoss(temperature=1.0)
+    model.compile(keras.optimizers.Adam(1e-3), loss=loss)
+    options = {"validation_split": 0.1} if how == "split" else {}
+    begun = time.perf_counter()
+    model.fit(x, y, batch_size=128, epochs=epochs, verbose=0, **options)
     seconds = time.perf_counter() - begun
     found = model.predict_distribution(xt, batch_size=1000, verbose=0)
-    right = found.prediction.argmax(-1) == yt
-    return {
+    line = {
         "network": network,
         "method": method,
         "seed": seed,
         "nll": round(float(found.nll(yt).mean()), 4),
-        "accuracy": round(float(right.mean()), 4),
+        "accuracy": round(float((found.prediction.argmax(-1) == yt).mean()), 4),
         "seconds": round(seconds, 2),
     }
+    if name == "DRidge":
+        rows = kl.regularizers.report(model)
+        line["factors"] = [float(f"{row.strength:.3g}") for row in rows]
+    keras.backend.clear_session()
+    return line
+
+
+def part(arguments):
+    """All methods of one network and seed; prints a line for each."""
+    data = images(arguments.images, arguments.test_images)
+    begun = time.monotonic()
+    for method in arguments.methods:
+        if time.monotonic() - begun > 60 * arguments.minutes:
+            break
+        line = run(
+            arguments.networks[0],
+            method,
+            arguments.seed,
+            data,
+            arguments.epochs,
+        )
+        print(json.dumps(line), flush=True)
+
+
+def started(arguments, network, seed, methods):
+    """Yields the lines of a process that runs `part`."""
+    command = [sys.executable, __file__, "--part", "--networks", network]
+    command += ["--seed", str(seed), "--methods", *methods]
+    for name in ("images", "test-images", "epochs", "minutes"):
+        value = getattr(arguments, name.replace("-", "_"))
+        command += [f"--{name}", str(value)]
+    environment = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    here = pathlib.Path(__file__).resolve().parents[1]
+    paths = [str(here), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment["PYTHONPATH"] = os.pathsep.join(paths)
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, text=True
+    )
+    for text in process.stdout:
+        if text.startswith("{"):
+            yield json.loads(text)
+
+
+def table(lines):
+    """NLL by network: mean and standard error over seeds, and the ratio."""
+    for network in NETWORKS:
+        found = {}
+        for line in lines:
+            if line["network"] == network:
+                found.setdefault(line["method"], []).append(line["nll"])
+        grid = {m: np.mean(v) for m, v in found.items() if m in GRID}
+        best = min(grid.values(), default=np.nan)
+        for method, values in found.items():
+            error = np.std(values, ddof=1) / len(values) ** 0.5
+            print(
+                f"{network:12}{method:20}{np.mean(values):8.3f} +- "
+                f"{error:.3f}  {np.mean(values) / best:.3f} of the best L2"
+            )
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=pathlib.Path, required=True)
-    parser.add_argument("--networks", nargs="+", default=[*NETWORKS])
-    parser.add_argument("--methods", nargs="+", default=METHODS)
+    parser.add_argument("--json", type=pathlib.Path, help="results")
+    parser.add_argument("--networks", nargs="+", default=NETWORKS)
+    parser.add_argument("--methods", nargs="+", default=METHODS + EXTRA)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--images", type=int, default=5000)
+    parser.add_argument("--test-images", type=int, default=4000)
     parser.add_argument("--epochs", type=int, default=40)
-    parser.add_argument("--json", type=pathlib.Path, required=True)
+    parser.add_argument("--minutes", type=float, default=5.5)
+    parser.add_argument("--processes", type=int, default=15)
+    parser.add_argument("--part", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--seed", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    data, done = load(arguments.data), set()
-    if arguments.json.exists():
-        for line in arguments.json.read_text().splitlines():
-            found = json.loads(line)
-            done.add((found["network"], found["method"], found["seed"]))
-    for seed in range(arguments.seeds):
-        for network in arguments.networks:
-            for method in arguments.methods:
-                if (network, method, seed) in done:
-                    continue
-                line = run(network, method, seed, data, arguments.epochs)
-                with arguments.json.open("a") as file:
-                    print(json.dumps(line), file=file)
-                print(line, flush=True)
-                keras.backend.clear_session()
+    if arguments.part:
+        part(arguments)
+        return
+    results = {"runs": [], "times": []}
+
+    def collect(kind, network, seed, methods):
+        for line in started(arguments, network, seed, methods):
+            results[kind].append(line)
+            print(json.dumps(line), flush=True)
+            if arguments.json:
+                arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+
+    with concurrent.futures.ThreadPoolExecutor(arguments.processes) as pool:
+        for seed in range(arguments.seeds):
+            for network in arguments.networks:
+                pool.submit(collect, "runs", network, seed, arguments.methods)
+    table(results["runs"])
+    for network in arguments.networks:
+        collect("times", network, 0, ("0.005", "DRidge"))
+    seconds = {
+        (t["network"], t["method"]): t["seconds"] for t in results["times"]
+    }
+    for network in arguments.networks:
+        plain, ours = (seconds.get((network, m)) for m in ("0.005", "DRidge"))
+        if plain and ours:
+            print(f"{network}: {plain} s, DRidge {ours / plain:.2f} times")
 
 
 if __name__ == "__main__":

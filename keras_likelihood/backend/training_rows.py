@@ -37,28 +37,31 @@ class Rows:
         self._random = np.random.default_rng(seed)
         self._set = None if is_arrays(x) else x
         given = {} if self._set is not None else _named(x, y, sample_weight)
-        self._rows = _to_numpy(given)
+        self._rows, self._asked = _to_numpy(given), 0
 
     @property
     def can_be_read(self) -> bool:
         """Whether the data can be read without consuming them."""
         return not isinstance(self._set, types.GeneratorType)
 
-    @property
-    def terms(self) -> int | None:
-        """Number of targets in arrays, or `None` for datasets."""
-        if self._set is not None or "y" not in self._rows:
+    def count(self, steps: int | None) -> int | None:
+        """Number of rows, of a dataset by the number of batches if known."""
+        if self._set is None:
+            return len(keras.tree.flatten(self._rows)[0])
+        if not self.can_be_read:
             return None
-        return max(a.size for a in keras.tree.flatten(self._rows["y"]))
+        self.draw(_MOST_READ)
+        return self._first * steps if steps else self._read
 
     def draw(self, most: int) -> dict:
         """At most `most` rows, `{"x": ..., "y": ..., "weight": ...}`.
 
         Processes that train one model all get the rows of the first process.
         """
-        if not self._rows:
-            self._rows = _first_batches(self._set, min(most, _MOST_READ))
-        count = len(keras.tree.flatten(self._rows)[0])
+        if self._set is not None and self._asked < min(most, _MOST_READ):
+            self._asked = min(most, _MOST_READ)
+            self._rows, self._first = _first_batches(self._set, self._asked)
+        count = self._read = len(keras.tree.flatten(self._rows)[0])
         counted = np.arange(count)
         if "weight" in self._rows:
             counted = counted[_counts(self._rows["weight"], count)]
@@ -80,13 +83,36 @@ class Rows:
 def split_rows(nest, share: float):
     """Splits arrays; the second part has the last fraction `share` of rows."""
     first = int(math.floor(len(keras.tree.flatten(nest)[0]) * (1.0 - share)))
+    return _parts(nest, slice(None, first), slice(first, None))
 
-    def rows(part):
-        return keras.tree.map_structure(
-            lambda a: None if a is None else a[part], nest
+
+def split_stratified(nest, y, share: float, seed: int):
+    """Splits arrays; the second part has the fraction `share` of rows.
+
+    The rows are chosen at random, with about equal shares of all targets: the
+    rows are sorted by target, and one of each `1 / share` is taken.
+    """
+    count = len(keras.tree.flatten(nest)[0])
+    random = np.random.default_rng(seed)
+    order = random.permutation(count)
+    if y is not None:
+        target = keras.ops.convert_to_numpy(keras.tree.flatten(y)[0])
+        target = target.reshape(count, -1)
+        # The class of one-hot labels.
+        target = target.argmax(axis=1) if target.shape[1] > 1 else target[:, 0]
+        order = order[np.argsort(target[order], kind="stable")]
+    ends = np.linspace(0, count, max(round(count * share), 1) + 1)
+    taken = order[random.integers(np.ceil(ends[:-1]), np.ceil(ends[1:]))]
+    return _parts(nest, np.delete(np.arange(count), taken), np.sort(taken))
+
+
+def _parts(nest, *parts):
+    return [
+        keras.tree.map_structure(
+            lambda a, part=part: None if a is None else a[part], nest
         )
-
-    return rows(slice(None, first)), rows(slice(first, None))
+        for part in parts
+    ]
 
 
 def check_rows(rows: tuple, least_parts: int):
@@ -137,11 +163,13 @@ def _named(x, y=None, weight=None):
 
 
 def _first_batches(data, most):
-    found, count = [], 0
+    """Rows of the first batches, and the number of rows in the first."""
+    found, counts = [], []
     for batch in numpy_batches(data):
         parts = batch if isinstance(batch, tuple | list) else (batch,)
         found.append(_named(*parts))
-        count += len(keras.tree.flatten(found[-1])[0])
-        if count >= most:
+        counts.append(len(keras.tree.flatten(found[-1])[0]))
+        if sum(counts) >= most:
             break
-    return keras.tree.map_structure(lambda *a: np.concatenate(a), *found)
+    joined = keras.tree.map_structure(lambda *a: np.concatenate(a), *found)
+    return joined, counts[0]

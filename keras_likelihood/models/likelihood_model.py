@@ -243,6 +243,7 @@ class LikelihoodModel(LikelihoodStep):
         if own:
             given = fit_arguments.standardize_weights(*given)
         self._check_targets(*given[1:3])
+        own_callbacks.check_counted(self)
         fit_arguments.build_optimizer(self)
         logs = super().train_on_batch(*given, **kwargs)
         for parameter in own:

@@ -5,11 +5,22 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_likelihood.backend.training_rows import is_arrays, split_rows
+from keras_likelihood.backend.training_rows import (
+    is_arrays,
+    split_rows,
+    split_stratified,
+)
 from keras_likelihood.models.fit_arguments import class_weights
-from keras_likelihood.regularizers.learn_scales import LearnScales
+from keras_likelihood.regularizers.learn_scales import (
+    LearnScales,
+    learned_weights,
+)
+from keras_likelihood.regularizers.leave_one_out import LinearModel
 from keras_likelihood.regularizers.noise_prior import attach_noise_prior
 from keras_likelihood.regularizers.report import adaptive_weights
+
+_TENTH = 0.1
+"""Share of the training rows that `fit` holds out."""
 
 
 def add_own_callbacks(model, given: dict):
@@ -31,7 +42,7 @@ def add_own_callbacks(model, given: dict):
         learners = [model.__dict__.setdefault("_learn_scales", LearnScales())]
         own += learners
     for learner in learners:
-        _give_rows(learner, given)
+        _give_rows(model, learner, given)
         if isinstance(learner.held_out, tuple | list):
             model._check_targets(*learner.held_out[1:])
     # Callbacks only see log values that earlier callbacks added.
@@ -41,10 +52,13 @@ def add_own_callbacks(model, given: dict):
         callbacks.append(callback)
 
 
-def _give_rows(learner, given):
+def _give_rows(model, learner, given):
     names = ("x", "y", "sample_weight")
     rows, held_out = tuple(map(given.get, names)), given.get("validation_data")
     share, is_split = learner.share, given.get("validation_split")
+    own_rows, source = learner.held_out is not None, "validation rows"
+    if share is None and held_out is None and not is_split and not own_rows:
+        share = _TENTH if _needs_held_out_rows(model, rows[0]) else None
     if share is not None:
         if not is_arrays(rows[0]):
             raise ValueError(
@@ -52,14 +66,38 @@ def _give_rows(learner, given):
                 "a dataset, pass held-out rows. "
                 f"Received: held_out={share} and {type(rows[0]).__name__}"
             )
-        rows, held_out = split_rows(rows, share)
+        rows, held_out = split_stratified(rows, rows[1], share, learner.seed)
         given.update(zip(names, rows, strict=True))
+        count = len(keras.tree.flatten(held_out)[0])
+        source = f"{count} training rows, held out"
+        learner.say_once(
+            f"{count} of the training rows are held out to choose the strength "
+            "of the regularizers.",
+            given.get("verbose"),
+        )
     elif is_split and held_out is None and is_arrays(rows[0]):
         rows, held_out = split_rows(rows, is_split)
-    x, y, weights = rows
-    if given.get("class_weight") and weights is None and hasattr(y, "shape"):
-        weights = class_weights(y, given["class_weight"])
-    learner.use_rows(x, y, weights, held_out)
+    weights = given.get("class_weight")
+    rows, held_out = (_weighted(part, weights) for part in (rows, held_out))
+    learner.use_rows(rows, held_out, source)
+
+
+def _weighted(rows, class_weight):
+    """Rows with the weights of their classes."""
+    is_rows = isinstance(rows, tuple | list) and len(rows) > 1
+    if not class_weight or not is_rows or not hasattr(rows[1], "shape"):
+        return rows
+    if len(rows) > 2 and rows[2] is not None:
+        return rows
+    return rows[0], rows[1], class_weights(rows[1], class_weight)
+
+
+def _needs_held_out_rows(model, x) -> bool:
+    """Whether `fit` holds out rows that choose the regularizers' strength."""
+    if not is_arrays(x) or not model.built or model.data_parameters:
+        return False
+    weights = learned_weights(model)
+    return bool(weights) and LinearModel.of(model, weights) is None
 
 
 def expect_learned_scales(model):
@@ -68,13 +106,14 @@ def expect_learned_scales(model):
     A learned noise gets its prior here, so a loaded model has the same loss as
     the saved one.
     """
-    evidence = []
+    if model.built:
+        attach_noise_prior(model, learned_weights(model))
+
+
+def check_counted(model):
+    """Raises an error if a regularizer does not know the number of terms."""
     for weight in adaptive_weights(model) if model.built else []:
-        regularizer = weight.regularizer
-        regularizer.claim(weight).expect_callback()
-        if regularizer.objective == "evidence" and regularizer.trainable:
-            evidence.append(weight)
-    attach_noise_prior(model, evidence)
+        weight.regularizer.claim(weight).check_counted()
 
 
 class LearnedValues(keras.callbacks.Callback):

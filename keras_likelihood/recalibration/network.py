@@ -8,8 +8,8 @@ from scipy.special import expit
 
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.layers import PredictedParameter
+from keras_likelihood.recalibration.curvature import Curvature
 from keras_likelihood.recalibration.inputs import random_folds
-from keras_likelihood.regularizers.curvature import Curvature
 
 _ITERATIONS = 40
 

@@ -15,8 +15,8 @@ import os
 
 import numpy as np
 
+from keras_likelihood.recalibration.curvature import Curvature
 from keras_likelihood.recalibration.network import LinkedObjective
-from keras_likelihood.regularizers.curvature import Curvature
 
 _BLOCK = 2**16
 

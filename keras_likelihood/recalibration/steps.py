@@ -7,13 +7,12 @@ import functools
 
 from scipy.special import log_softmax
 
-from keras_likelihood.recalibration import softmax
+from keras_likelihood.recalibration import penalised_fit, softmax
 from keras_likelihood.recalibration.feature_basis import SOURCES, rows_of
 from keras_likelihood.recalibration.network import (
     linear_part,
     shifted_softplus,
 )
-from keras_likelihood.regularizers import penalised_fit
 
 MAPS = {
     None: (),

@@ -11,20 +11,22 @@ from keras_likelihood.regularizers.priors import (
     MultiRidge,
 )
 from keras_likelihood.regularizers.report import adaptive_weights, prune, report
-from keras_likelihood.regularizers.rules import Evidence, HeldOut, ScaleRule
-from keras_likelihood.regularizers.site import Site
+from keras_likelihood.regularizers.rules import (
+    HeldOut,
+    Measurement,
+    ScaleRule,
+)
 
 __all__ = [
     "AdaptiveRegularizer",
     "DLasso",
     "DRidge",
-    "Evidence",
     "HeldOut",
     "LearnScales",
+    "Measurement",
     "MultiLasso",
     "MultiRidge",
     "ScaleRule",
-    "Site",
     "adaptive_weights",
     "prune",
     "report",

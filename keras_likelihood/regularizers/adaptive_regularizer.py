@@ -9,54 +9,51 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.custom_gradient import scale_step
+from keras_likelihood.backend.types import Array, Shape, Tensor
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.regularizers.one_per_weight import OnePerWeight
 
 _CHOICES = {
-    "group": ("tensor", "input", "output", "weight"),
-    "loss": ("nll", "mse"),
-    "objective": ("evidence", "joint"),
+    "group": ("model", "tensor", "input", "output", "weight"),
+    "objective": ("predictive", "joint"),
 }
-_LEAST = {"num_examples": 1, "initial_scale": 0, "noise": 0}
-_LEAST |= {"learning_rate_multiplier": 0}
+_LEAST = {"num_examples": 1, "initial_scale": 0, "learning_rate_multiplier": 0}
 
 
 class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
     """Negative log-likelihood of the weights under a prior with a scale.
 
-        penalty = factor * sum_j -log p(w_j | scale) / num_examples
+        penalty = sum_j -log p(w_j | scale) / num_examples
 
-    `factor` is 1 if the loss is a negative log-likelihood, and `2 noise^2` if
-    it is the mean squared error. Use it wherever Keras takes a regularizer.
-    Its scales are weights of the layer that it regularizes, so they are saved
-    and cloned with the layer. One object holds the scales of one weight. If a
-    layer gives one regularizer to several weights, as `MultiHeadAttention`
-    does, each weight gets a copy.
+    Use it wherever Keras takes a regularizer. Its scales are weights of the
+    layer that it regularizes, so they are saved and cloned with the layer. One
+    object holds the scales of one weight. If a layer gives one regularizer to
+    several weights, as `MultiHeadAttention` does, each weight gets a copy.
 
     The penalty has no minimum over weights *and* scale, because both can
-    shrink to zero together. So the scale is not trained by the optimizer, but
-    by the callback `LearnScales`. `LikelihoodModel.fit` adds this callback. For
-    a stock model, pass it to `fit`. `trainable = False` fixes the scale.
+    shrink to zero together. So the scale is not trained by the optimizer. The
+    callback `LearnScales` chooses it to predict rows that were not used for
+    training. `LikelihoodModel.fit` adds this callback. For a stock model, pass
+    it to `fit`. `trainable = False` fixes the scale.
 
-    A subclass defines `prior_nll`, `pull`, `is_on` and `order`.
+    A subclass defines `prior_nll`, `prior_gradient`, `share_determined`,
+    `is_on` and `order`.
 
     Args:
         num_examples: number of likelihood terms that the loss averages over
-            in an epoch, `> 1`.
-        group: weights that share a scale: `"tensor"`, `"input"` (those of
-            one input feature), `"output"` (those of one output unit) or
-            `"weight"` (each its own).
-        initial_scale: initial value of the scales, `> 0`. By default the
-            rule chooses it, or else it is 1.
-        noise: standard deviation of the targets around a perfect prediction,
-            `> 0`. Only the mean squared error needs it. Defaults to 1.
-        loss: `"nll"` (default) if the loss is a negative log-likelihood,
-            `"mse"` if it is Keras' mean squared error.
+            in an epoch, `> 1`. `fit` counts them. Your own training loop, and
+            data sets that repeat their rows, need this argument.
+        group: weights that share a scale: `"model"` (default; all weights of
+            the model with the same class of regularizer), `"tensor"`,
+            `"input"` (the weights of one input feature), `"output"` (those of
+            one output unit) or `"weight"` (each its own).
+        initial_scale: initial value of the scales, `> 0`. By default `fit`
+            chooses it.
         learning_rate_multiplier: factor on the optimizer's steps in the
             scales, for `objective="joint"`. Defaults to 1.
-        objective: `"evidence"` (default): the callback moves the scales. With
-            `"joint"` the scale is an ordinary trainable weight, which
-            minimises the penalty together with the weights, as in the paper.
+        objective: `"predictive"` (default): the callback chooses the scales.
+            With `"joint"` the scale is an ordinary trainable weight, which
+            minimizes the penalty together with the weights, as in the paper.
             It has no minimum: `DRidge` and `DLasso` shrink everything to zero
             unless training stops early.
         name: name of the regularizer.
@@ -64,78 +61,81 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
 
     order = 1
     """The strength is proportional to `scale ** -order`."""
-    evidence_scale: Any = None
-    """How the rule `Evidence` finds the scales, one of `prior_scales`."""
 
     def __init__(
         self,
         *,
-        num_examples: float,
-        group: str = "tensor",
+        num_examples: float | None = None,
+        group: str = "model",
         initial_scale: float | None = None,
-        noise: float = 1.0,
-        loss: str = "nll",
         learning_rate_multiplier: float = 1.0,
-        objective: str = "evidence",
+        objective: str = "predictive",
         name: str | None = None,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         super().__init__(name=name, **kwargs)
-        self.group, self.loss, self.objective = group, loss, objective
+        self.group, self.objective = group, objective
         for name, allowed in _CHOICES.items():
             value = getattr(self, name)
             check_argument(name, value, value in allowed, f"one of {allowed}")
-        self.num_examples = float(num_examples)
+        self.num_examples = num_examples and float(num_examples)
         self.initial_scale = initial_scale and float(initial_scale)
-        self.noise = float(noise)
         self.learning_rate_multiplier = float(learning_rate_multiplier)
         for name, least in _LEAST.items():
             value = getattr(self, name)
             fits = value is None or least < value < math.inf
             check_argument(name, value, fits, f"a finite number > {least}")
-        self.factor = 2.0 * noise**2 if loss == "mse" else 1.0
-        """Factor of the negative log-likelihood in the penalty."""
 
-    def prior_nll(self, weight, scale):
+    def prior_nll(self, weight: Tensor, scale: Tensor) -> Tensor:
         """`-log p(weight | scale)`, complete; shape of `weight`."""
         raise NotImplementedError
 
-    def pull(self, weight):
+    def prior_gradient(self, weight: Tensor) -> Tensor:
         """Gradient of `prior_nll`, up to a factor that depends on the scale."""
         raise NotImplementedError
 
-    def is_on(self, weight, scale, precision):
-        """Which entries are on, given the inverse variance of an entry."""
+    def share_determined(
+        self, weight: Tensor, scale: Tensor, precision: Tensor
+    ) -> Tensor:
+        """Share of each weight that the data determine, in [0, 1].
+
+        `precision` is the curvature of the NLL of all terms for each weight.
+        """
         raise NotImplementedError
 
-    def build(self, weight_shape):
+    def is_on(self, weight: Array, scale: Array, precision: float) -> Array:
+        """Which entries are on, given the curvature of a typical entry."""
+        raise NotImplementedError
+
+    def build(self, weight_shape: Shape) -> None:
         """Makes the scales of a weight of this shape."""
         shape = self._links.shape = tuple(weight_shape)
         start = math.log(self.initial_scale or 1.0)
         start /= self.learning_rate_multiplier
-        # Inputs of size 1 are assumed until a rule measures the curvature.
-        precision = self.num_examples / (self.noise**2 * shape[-1])
 
-        def add(name, value, shape=(), trainable=False):
+        def add(name: str, value: float, shape: Shape = (), **given: bool):
             start = keras.initializers.Constant(value)
-            given = {"trainable": trainable, "autocast": False, "name": name}
-            return self.add_weight(shape, start, "float32", **given)
+            given = {"trainable": False, "autocast": False, **given}
+            return self.add_weight(shape, start, "float32", name=name, **given)
 
         shape, is_joint = self._scale_shape(shape), self.objective == "joint"
-        self.log_scale = add("log_scale", start, shape, is_joint)
-        self.log_precision = add("log_precision", math.log(precision))
+        self.log_scale = add("log_scale", start, shape, trainable=is_joint)
         self.freedom = add("freedom", -1.0)
+        self.terms = add("terms", self.num_examples or 0.0)
+        self.log_precision = add("log_precision", 0.0)
 
     @property
-    def variables(self):
+    def variables(self) -> list[Any]:
         """Those that a training step reads; `weights` has all of them."""
         # On JAX, Keras passes each of them through every step.
-        read = [self.log_scale, self.freedom] if self.built else []
+        read = [self.log_scale, self.freedom, self.terms] if self.built else []
         return read + self._copies.variables
 
-    def _scale_shape(self, shape):
-        if self.group in ("tensor", "weight"):
-            return shape if self.group == "weight" else (1,) * len(shape)
+    def _scale_shape(self, shape: Shape) -> Shape:
+        if self.group == "weight":
+            return shape
+        if self.group in ("model", "tensor"):
+            return (1,) * len(shape)
         axis = len(shape) - (2 if self.group == "input" else 1)
         if axis < 0:
             raise ValueError(
@@ -144,23 +144,49 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
             )
         return tuple(n if i == axis else 1 for i, n in enumerate(shape))
 
-    def load_own_variables(self, store):
+    def load_own_variables(self, store: Any) -> None:
         self._links.is_learned = True
-        if len(store.keys()) == 3:
-            super().load_own_variables(store)
-            return
-        self.log_scale.assign(store["0"])
-        if len(store.keys()) == 2:
-            # Version 0.2. Version 0.1 saved only the scales.
-            is_measured, freedom, log_precision = np.asarray(store["1"])
-            if is_measured == 1:
-                self.freedom.assign(freedom)
-                self.log_precision.assign(log_precision)
+        super().load_own_variables(store)
 
-    def _warn_if_not_learned(self):
-        needs_callback = self.trainable and self.objective == "evidence"
+    def note(self, source: str) -> None:
+        """Records which rows choose the scales."""
+        self._links.source = source
+
+    def note_strength(self) -> None:
+        """Adds the present strength to the `history`, once per epoch."""
+        self._links.history.append(float(np.median(self.strength())))
+
+    @property
+    def source(self) -> str:
+        """Which rows chose the scales, `""` before `fit`."""
+        return self._links.source
+
+    @property
+    def history(self) -> list[float]:
+        """Median of `strength()` after each epoch of `fit`."""
+        return self._links.history
+
+    def count_terms(self, terms: float) -> None:
+        """Sets the number of likelihood terms, unless it was an argument."""
+        if self.num_examples is None:
+            self.terms.assign(terms)
+
+    def check_counted(self) -> None:
+        """Raises an error if the number of likelihood terms is not known."""
+        if self.built and not float(ops.convert_to_numpy(self.terms)) > 0:
+            raise ValueError(
+                "`num_examples` is needed unless `fit` counts the likelihood "
+                "terms (with `LikelihoodModel`, or with the callback "
+                "`LearnScales`). Received: num_examples=None for "
+                f"{self._links.weight.path}"
+            )
+
+    def _warn_if_not_learned(self) -> None:
+        needs_callback = self.trainable and self.objective == "predictive"
         if self._links.is_learned or not needs_callback:
             return
+        if self.num_examples is None:
+            self.check_counted()
         warnings.warn(
             f"The scale of {self.name} stays at its present value. "
             "`LikelihoodModel.fit` learns it; for another model, add the "
@@ -170,8 +196,11 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
         )
         self._links.is_learned = True
 
-    def __call__(self, weight):
-        """The penalty of `weight`, a float32 scalar."""
+    def __call__(self, weight: Tensor) -> Tensor:
+        """The penalty of `weight`, a float32 scalar.
+
+        It is 0 until the number of likelihood terms is known.
+        """
         is_first = self._links.weight is None
         owner = self.claim(weight)
         if owner is not self:
@@ -181,37 +210,39 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
             self._warn_if_not_learned()
         weight = ops.cast(ops.convert_to_tensor(weight), "float32")
         scale = ops.exp(self._read_log_scale())
-        penalty = ops.sum(self.prior_nll(weight, scale))
-        return penalty * (self.factor / self.num_examples)
+        terms = ops.convert_to_tensor(self.terms)
+        share = ops.where(terms > 0, 1.0 / ops.maximum(terms, 1.0), 0.0)
+        return ops.sum(self.prior_nll(weight, scale)) * share
 
-    def _read_log_scale(self):
+    def _read_log_scale(self) -> Tensor:
         stored = ops.convert_to_tensor(self.log_scale)
         return scale_step(stored, self.learning_rate_multiplier)
 
-    def scale(self):
+    def scale(self) -> Array:
         """The scales as NumPy; they broadcast with the weight."""
         self._require_built()
         return ops.convert_to_numpy(ops.exp(self._read_log_scale()))
 
-    def set_scale(self, scale):
+    def set_scale(self, scale: Any) -> None:
         """Sets the scales to positive numbers that broadcast with them."""
         self._require_built()
         self.log_scale.assign(self.stored(scale))
 
-    def stored(self, scale):
+    def stored(self, scale: Any) -> Array:
         """The value of `log_scale` for these scales, a float32 array."""
-        found = np.log(scale) / self.learning_rate_multiplier
+        log_scale = np.log(scale) / self.learning_rate_multiplier
         shape = tuple(self.log_scale.shape)
-        found = np.broadcast_to(found, shape).astype("float32")
-        check_argument("scale", scale, np.isfinite(found).all(), "> 0")
-        return found
+        log_scale = np.broadcast_to(log_scale, shape).astype("float32")
+        check_argument("scale", scale, np.isfinite(log_scale).all(), "> 0")
+        return log_scale
 
-    def strength(self):
+    def strength(self) -> Array:
         """The factors of `keras.regularizers.L1` or `L2` that equal this."""
-        share = self.factor / (self.order * self.num_examples)
-        return share * self.scale() ** -self.order
+        self._require_built()
+        terms = float(ops.convert_to_numpy(self.terms))
+        return self.scale() ** -self.order / (self.order * max(terms, 1.0))
 
-    def switched_off(self, weight):
+    def switched_off(self, weight: Tensor) -> Array:
         """Which entries of `weight` are off, a boolean array of its shape."""
         precision = np.exp(ops.convert_to_numpy(self.log_precision))
         weight = ops.convert_to_numpy(weight).astype("float32")
@@ -227,22 +258,13 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
         freedom = float(ops.convert_to_numpy(self.freedom))
         return freedom if freedom >= 0 else math.nan
 
-    def _require_built(self):
+    def _require_built(self) -> None:
         if not self.built:
             raise ValueError(
                 f"{self.name} has no scales yet: fit the model, or call "
                 "`build(weight.shape)`. Received: an unbuilt regularizer"
             )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in (*_CHOICES, *_LEAST)}
         return {**super().get_config(), **own}
-
-    @classmethod
-    def from_config(cls, config):
-        config = dict(config)
-        if config.pop("input_scale", None):
-            # Version 0.2 froze a prior while a callback moved its scale.
-            del config["trainable"]
-            config["noise"] = config["noise"] or 1.0
-        return cls(**config)

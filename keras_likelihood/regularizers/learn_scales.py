@@ -8,235 +8,332 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_likelihood import likelihoods
 from keras_likelihood.backend.compiled import assign_all
+from keras_likelihood.backend.private import mask_of
 from keras_likelihood.backend.training_rows import Rows, check_rows, is_arrays
-from keras_likelihood.likelihoods.checks import check_argument
-from keras_likelihood.regularizers.fisher import outcomes_of
-from keras_likelihood.regularizers.measurements import Measurements
+from keras_likelihood.likelihoods.checks import check_argument, to_float64
+from keras_likelihood.likelihoods.output import split_output
+from keras_likelihood.regularizers.held_out_slopes import HeldOutSlopes
+from keras_likelihood.regularizers.leave_one_out import LinearModel
 from keras_likelihood.regularizers.noise_prior import attach_noise_prior
 from keras_likelihood.regularizers.report import adaptive_weights
-from keras_likelihood.regularizers.rules import Evidence, HeldOut, ScaleRule
-from keras_likelihood.regularizers.site import Site
+from keras_likelihood.regularizers.rules import (
+    HeldOut,
+    Measurement,
+    ScaleRule,
+    starting_scales,
+)
 
 
 class LearnScales(keras.callbacks.Callback):
     """Learns the scales of adaptive regularizers during training.
 
-    `LikelihoodModel.fit` adds this callback automatically. Each weight with an
-    adaptive regularizer is a `Site`. The first rule that applies to it chooses
-    its scales: by default `HeldOut` if there are held-out rows, else
-    `Evidence`. Held-out rows are `validation_data` or `validation_split` of
-    `LikelihoodModel.fit`, or those given here. The score on the rows that chose
-    the strength is slightly optimistic. To use the validation data only for
-    evaluation, hold out a share of the training rows instead:
+    `LikelihoodModel.fit` adds this callback automatically. It chooses the
+    scales in one of two ways:
+
+    - **Held-out rows**: the scales follow the gradient of their NLL while the
+      model trains (`HeldOut`). These are `validation_data` or
+      `validation_split` of `LikelihoodModel.fit`, or the rows given here.
+      Without any, `LikelihoodModel.fit` holds out a tenth of the training
+      rows (stratified by the targets), and of a data set every tenth batch.
+    - **Leave-one-out**: a model that is linear in its trained weights, without
+      held-out rows, trains with all rows. Before training, the scales of a
+      grid are compared by approximate leave-one-out.
+
+    The score on validation rows that chose the strength is slightly
+    optimistic. To use the validation data only for evaluation, hold out a
+    share of the training rows instead:
 
     ```python
     model.fit(x, y, callbacks=[kl.regularizers.LearnScales(held_out=0.1)])
     ```
 
-    For a stock model, pass the held-out rows, or the inputs and the likelihood
-    whose prediction the model returns:
+    For a stock model, pass the held-out rows or, if it is linear, the training
+    rows:
 
     ```python
     model.compile("adam", loss="sparse_categorical_crossentropy")
     learn = kl.regularizers.LearnScales(held_out=(x_val, y_val))
-    learn = kl.regularizers.LearnScales(x=x, likelihood="softmax")
     model.fit(x, y, callbacks=[learn])
     ```
 
-    It logs the number of effective weights as `effective_weights`, if a rule
-    has measured it.
-
     Args:
-        rules: list of `ScaleRule`s. Defaults to `[HeldOut(), Evidence()]`.
+        rule: a `ScaleRule` for models with held-out rows. Defaults to
+            `HeldOut()`.
         held_out: rows `(x, y)` or `(x, y, sample_weight)`, a data set, or the
             share of the training rows, in (0, 1), that `LikelihoodModel.fit`
-            takes off the end of its arrays.
-        x: inputs of the training rows. `LikelihoodModel.fit` gives its own.
-        likelihood: name of a likelihood or its class. Defaults to those of
-            the model's losses.
-        examples: largest number of rows in one measurement of the curvature.
-        seed: seed of the sampled rows and targets.
-        **parameters: values of the likelihood's parameters, by name.
+            holds out.
+        rows: training rows `(x, y)` or `(x, y, sample_weight)`, or a data set.
+            `LikelihoodModel.fit` gives its own.
+        seed: seed of the held-out rows.
     """
 
     def __init__(
         self,
-        rules=None,
+        rule: ScaleRule | None = None,
         *,
-        held_out=None,
-        x=None,
-        likelihood=None,
-        examples: int = 1024,
+        held_out: Any = None,
+        rows: Any = None,
         seed: int = 0,
-        **parameters,
-    ):
+    ) -> None:
         super().__init__()
-        self.rules = [HeldOut(), Evidence()] if rules is None else list(rules)
-        fits = all(isinstance(rule, ScaleRule) for rule in self.rules)
-        check_argument("rules", rules, fits, "a list of `ScaleRule`s")
+        self.rule = HeldOut() if rule is None else rule
+        fits = isinstance(self.rule, ScaleRule)
+        check_argument("rule", rule, fits, "a `ScaleRule`")
         fits = not isinstance(held_out, float | int) or 0 < held_out < 1
         check_argument("held_out", held_out, fits, "rows or a share in (0, 1)")
         self.share = held_out if isinstance(held_out, float) else None
         """Share of the training rows to hold out, or `None`."""
         self.held_out = None if self.share else held_out
         """The rows given here, or `None`."""
-        self._x, self._examples, self._seed = x, examples, seed
-        self._likelihood = likelihood and likelihoods.get(likelihood)
-        self._parameters = parameters
-        self.step, self._begun, self._rate = 0, 0, 0.0
-        self.total_steps: int | None = None
-        self.measurements: Any = None
-        self._sites: list = []
-        self._due: dict = {}
-        self._made_for: tuple = ()
+        self.seed, self._given = seed, rows
+        self._step, self._begun, self._rate, self._due = 0, 0, 0.0, 0
+        self._total_steps: int | None = None
+        self._made_for: tuple[Any, ...] = ()
+        self._weights: list[Any] = []
+        self._slopes: HeldOutSlopes | None = None
+        self._said: str | None = None
         self.use_rows()
 
-    def use_rows(self, x=None, y=None, sample_weight=None, held_out=None):
+    def use_rows(
+        self, rows: Any = None, held_out: Any = None, source: str = ""
+    ) -> None:
         """Takes rows of a training, unless the callback was given its own.
 
         Args:
-            x, y, sample_weight: training rows, or a data set.
-            held_out: rows `(x, y[, sample_weight])`, a data set, or `None`.
+            rows: training rows `(x, y[, sample_weight])` or a data set.
+            held_out: the same of held-out rows, or `None`.
+            source: which rows were held out, for `report`.
         """
-        trained = (x, y, sample_weight) if self._x is None else (self._x,)
-        held_out = held_out if self.held_out is None else self.held_out
-        is_parts = isinstance(held_out, tuple | list)
-        parts = tuple(held_out) if is_parts else (held_out,)
-        if is_arrays(parts[0]):
-            # A loss of layers needs no targets of the validation data.
-            check_rows(parts, least_parts=1 if self.held_out is None else 2)
-        self._rows = [
-            None if given[0] is None else Rows(*given, seed=self._seed)
-            for given in (trained, parts)
-        ]
+        rows = rows if self._given is None else self._given
+        if self.held_out is not None:
+            held_out, source = self.held_out, "held-out rows"
+        self._source = source or "validation rows"
+        self._rows, self._held_out = (
+            _as_rows(part, self.seed, 1 if self.held_out is None else 2)
+            for part in (rows, held_out)
+        )
 
-    @property
-    def progress(self) -> float:
-        """See `Site.progress`."""
-        return (self.step - self._begun) / (self.total_steps or math.inf)
+    def say_once(self, text: str, verbose: Any) -> None:
+        """Prints a line if `fit` prints, once for each text."""
+        if verbose not in (0, "0") and text != self._said:
+            self._said = text
+            print(text)
 
-    def share_of(self, site) -> float:
-        """See `Site.share`."""
-        sizes = {s: math.prod(s.variable.shape) for s in self._sites}
-        return sizes[site] / sum(sizes.values())
-
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Any = None) -> None:
         model = self.model
-        has_rows = self.share is None or self._rows[1] is not None
+        has_rows = self.share is None or self._held_out is not None
         allowed = "rows if the model is not a `LikelihoodModel`"
         check_argument("held_out", self.share, has_rows, allowed)
-        weights = [
-            w
-            for w in adaptive_weights(model)
-            if w.regularizer.claim(w).objective == "evidence"
-            and w.regularizer.trainable
-        ]
-        for weight in weights:
-            weight.regularizer.expect_callback()
+        weights = learned_weights(model)
         is_new = attach_noise_prior(model, weights)
         if is_new and getattr(model, "train_function", None):
             model.make_train_function(force=True)
-        self._make_sites(model, weights)
-        self._begin()
-
-    def _make_sites(self, model, weights):
-        """Reuses compiled programs, unless the model has changed."""
-        made_for = model, getattr(model, "loss", None), *weights
-        if [*map(id, made_for)] == [*map(id, self._made_for)]:
-            for site in self._sites:
-                site.forget_scale()
-            return
-        self._made_for, self._due = made_for, {}
-        self._sites = [Site(w, self) for w in weights]
-        outcomes = outcomes_of(model, self._likelihood, self._parameters)
-        self.measurements = Measurements(
-            model, weights, outcomes, examples=self._examples, seed=self._seed
-        )
-        most = self._rows[0].terms if self._rows[0] else None
-        for weight in weights:
-            count = weight.regularizer.num_examples
-            if most and count > 1.5 * most:
-                warnings.warn(
-                    "`num_examples` is the number of likelihood terms in the "
-                    f"training rows, which have at most {most}. Received: "
-                    f"`num_examples={count:g}` for {weight.path}",
-                    stacklevel=2,
-                )
-
-    def _begin(self):
         params = self.params or {}
         steps = self._epoch_steps = params.get("steps")
-        self.total_steps = steps and steps * params.get("epochs", 1)
-        self._begun = self._offset = self.step
-        self._groups = []
+        self._total_steps = steps and steps * params.get("epochs", 1)
+        self._begun = self._offset = self._step
+        self._groups: list[list[int]] = []
         self._read_rate()
-        if not self._sites:
+        if not weights:
             return
-        self.measurements.use_rows(*self._rows)
-        chosen: dict = {}
-        for site in self._sites:
-            rule = next((r for r in self.rules if r.applies(site)), None)
-            chosen.setdefault(rule, []).append(site)
-        if None in chosen:
-            undecided = [site.variable.path for site in chosen.pop(None)]
-            warnings.warn(
-                "No rule can choose the scales of the regularizers of "
-                f"{undecided}, so they stay as they are. Give held-out rows: "
-                "`validation_data` of `LikelihoodModel.fit`, or `held_out` of "
-                "`LearnScales`.",
-                stacklevel=2,
-            )
-        for rule, sites in chosen.items():
-            pause = max(rule.interval(site) for site in sites)
-            # A loop of short fits counts as one training.
-            due = self._due.get(rule, self.step)
-            self._due[rule] = min(due, self.step + pause)
-            self._groups.append((rule, sites, pause))
-        most = self.total_steps or 0
-        self.measurements.prepare(
-            [rule for rule, _, pause in self._groups if pause <= most]
+        known, count = self._rows or self._held_out, None
+        per_row = terms_per_row(model, known) if known else 1.0
+        if self._rows is not None:
+            count = self._rows.count(steps)
+        for weight in weights if count else ():
+            weight.regularizer.count_terms(count * per_row)
+        made_for = model, getattr(model, "loss", None), *weights
+        if [*map(id, made_for)] != [*map(id, self._made_for)]:
+            self._made_for, self._weights = made_for, weights
+            self._slopes, self._states = None, {}
+            self._noise_state, self._left, self._due = (0, 0.0), 1.0, 0
+        self._scales = [to_float64(w.regularizer.scale()) for w in weights]
+        self._terms = max(float(to_float64(weights[0].regularizer.terms)), 1.0)
+        self._choose_rows(model, weights, per_row)
+
+    def _choose_rows(self, model: Any, weights: list[Any], per_row: float):
+        held_out, rows = self._held_out, self._rows
+        if held_out is not None and held_out.can_be_read:
+            if self._slopes is None:
+                self._slopes = HeldOutSlopes(model, weights, per_row, self.seed)
+            self._slopes.use_rows(held_out)
+            self._group(weights)
+            pause = self._pause = self._interval()
+            self._due = min(self._due, self._step + pause)
+            if pause <= (self._total_steps or 0):
+                self._slopes.prepare()
+            self._note(weights, self._source)
+            return
+        linear = LinearModel.of(model, weights)
+        if linear is not None and rows is not None and rows.can_be_read:
+            linear.choose_scale(rows, per_row)
+            self._note(weights, "leave-one-out, all rows")
+            return
+        self._group(weights)
+        for group in self._groups:
+            scales = starting_scales(self._measured(group, None))
+            for i, scale in zip(group, scales or (), strict=False):
+                weights[i].regularizer.set_scale(scale)
+        self._groups = []
+        warnings.warn(
+            "The scales of the regularizers of "
+            f"{[w.path for w in weights]} are not learned, because there are "
+            "no rows to choose them. Give held-out rows: `validation_data` of "
+            "`LikelihoodModel.fit`, or `held_out` of `LearnScales`.",
+            stacklevel=2,
         )
 
-    def on_train_batch_begin(self, batch, logs=None):
+    def _note(self, weights: list[Any], source: str) -> None:
+        for weight in weights:
+            weight.regularizer.note(source)
+
+    def _group(self, weights: list[Any]) -> None:
+        """Positions of the weights whose scales are chosen together."""
+        groups: dict[Any, list[int]] = {}
+        for i, weight in enumerate(weights):
+            prior = weight.regularizer
+            key = type(prior) if prior.group == "model" else i
+            groups.setdefault(key, []).append(i)
+        self._groups = [*groups.values()]
+
+    def _interval(self) -> int:
+        if self._total_steps is None:
+            return 16
+        return max(self._total_steps // self.rule.moves, 8)
+
+    @property
+    def _progress(self) -> float:
+        return (self._step - self._begun) / (self._total_steps or math.inf)
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         # A callback with `on_train_batch_end` would make Keras read the loss
         # of every step, and so wait for an accelerator to end it.
-        self.step = self._offset + batch
+        self._step = self._offset + batch
         self._move_if_due()
 
-    def on_epoch_end(self, epoch, logs=None):
-        self._offset += self._epoch_steps or self.step + 1 - self._offset
-        self.step = self._offset
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self._offset += self._epoch_steps or self._step + 1 - self._offset
+        self._step = self._offset
         self._read_rate()
         self._move_if_due()
-        measured = sum(site.freedom for site in self._sites)
-        if measured and logs is not None:
-            logs["effective_weights"] = float(measured)
+        for weight in self._weights:
+            weight.regularizer.note_strength()
 
-    def _move_if_due(self):
-        for rule, sites, pause in self._groups:
-            if self.step < self._due[rule]:
+    def _move_if_due(self) -> None:
+        if not self._groups or self._step < self._due or self._slopes is None:
+            return
+        # Reading `model` brings the variables up to date on JAX.
+        _ = self.model
+        found = self._slopes.measure()
+        slopes = None if found is None else found.slopes
+        changes = [] if found is None else self._measured_changes(found)
+        for number, group in enumerate(self._groups):
+            part = slopes and [slopes[i] for i in group]
+            self._states[number], scales = self.rule.update(
+                self._states.get(number), self._measured(group, part)
+            )
+            for i, scale in zip(group, scales or (), strict=False):
+                changes.append(self._new_scale(i, scale))
+        assign_all(changes)
+        # The scales change most at the beginning.
+        self._due = self._step + min(max(self._step, 16), self._pause)
+
+    def _measured(self, group: list[int], slopes: Any) -> Measurement:
+        weights = [self._weights[i] for i in group]
+        prior = weights[0].regularizer
+        return Measurement(
+            prior,
+            weights,
+            [self._scales[i] for i in group],
+            slopes,
+            self._terms,
+            self._progress,
+        )
+
+    def _new_scale(self, i: int, scale: Any) -> tuple[Any, Any]:
+        prior, shape = self._weights[i].regularizer, self._scales[i].shape
+        if prior.order >= 2:
+            # At this scale a step of SGD halves a weight. Other optimizers
+            # normalise their steps, and L1 has a bounded gradient.
+            least = np.sqrt(2.0 * self._rate / self._terms)
+            scale = np.maximum(scale, least)
+        # Reading it back would wait until an accelerator ends all its steps.
+        self._scales[i] = np.broadcast_to(scale, shape)
+        return prior.log_scale, prior.stored(scale)
+
+    def _measured_changes(self, found: Any) -> list[tuple[Any, Any]]:
+        freedom = found.freedom
+        if found.noise is not None and isinstance(self.rule, HeldOut):
+            # The weights use more freedom while the noise is too small.
+            self._noise_state, move = self.rule.step(
+                self._noise_state, found.noise, self._progress
+            )
+            self._left = float(np.clip(self._left * np.exp(move), 0.05, 1.0))
+            sizes = np.array([math.prod(w.shape) for w in self._weights])
+            used = (1.0 - self._left) * self._terms
+            freedom = used * sizes / sizes.sum()
+        changes = []
+        for i, weight in enumerate(self._weights):
+            prior, precision = weight.regularizer, found.precision[i]
+            if not (np.isfinite(freedom[i]) and 0 < precision < np.inf):
                 continue
-            # Reading `model` brings the variables up to date on JAX.
-            _ = self.model
-            for site in sites:
-                prior, scale = site.prior, rule.scale(site)
-                if scale is None:
-                    continue
-                # At this scale a step of SGD halves a weight. Other optimizers
-                # normalise their steps, and L1 has a bounded gradient.
-                rate = self._rate if prior.order >= 2 else 0.0
-                least = 2.0 * rate * prior.factor / prior.num_examples
-                site.scale = np.maximum(scale, np.sqrt(least))
-            assign_all([c for site in sites for c in site.take_changes()])
-            # The scales change most at the beginning.
-            self._due[rule] = self.step + min(max(self.step, 16), pause)
+            changes.append((prior.freedom, np.float32(freedom[i])))
+            log_precision = np.float32(np.log(precision))
+            changes.append((prior.log_precision, log_precision))
+        return changes
 
-    def _read_rate(self):
+    def _read_rate(self) -> None:
         """Reads the learning rate, at a time when all steps have ended."""
-        optimizer = getattr(self._made_for[0], "optimizer", None)
+        optimizer = getattr(self.model, "optimizer", None)
         # In half precision Keras wraps it.
         optimizer = getattr(optimizer, "inner_optimizer", optimizer)
         if isinstance(optimizer, keras.optimizers.SGD):
             self._rate = float(ops.convert_to_numpy(optimizer.learning_rate))
+
+
+def learned_weights(model: Any) -> list[Any]:
+    """The weights whose scales the callback learns."""
+    weights = []
+    for weight in adaptive_weights(model):
+        prior = weight.regularizer.claim(weight)
+        prior.expect_callback()
+        if prior.objective == "predictive" and prior.trainable:
+            weights.append(weight)
+    return weights
+
+
+def terms_per_row(model: Any, rows: Rows) -> float:
+    """Mean number of likelihood terms in a row, such as 12 positions."""
+    if not rows.can_be_read:
+        return 1.0
+    output, counts = model(rows.draw(32)["x"], training=False), []
+    losses = getattr(model, "losses_by_output", None)
+    losses = losses or _parts(getattr(model, "loss", None))
+    parts = getattr(model, "outputs_by_key", _parts)(output)
+    for key, loss in losses.items():
+        prediction = ops.convert_to_tensor(split_output(parts[key])[0])
+        # Losses of Keras reduce the last axis.
+        likelihood = getattr(loss, "likelihood", None)
+        rank = 1 if likelihood is None else likelihood.event_rank
+        shape = tuple(prediction.shape)
+        terms = math.prod(shape[1 : len(shape) - rank])
+        mask = mask_of(prediction)
+        share = 1.0 if mask is None else ops.convert_to_numpy(mask).mean()
+        counts.append(terms * float(share))
+    return max(counts, default=1.0) or 1.0
+
+
+def _parts(structure: Any) -> dict[Any, Any]:
+    return structure if isinstance(structure, dict) else {"": structure}
+
+
+def _as_rows(part: Any, seed: int, least_parts: int) -> Rows | None:
+    """`Rows` of arrays or of a data set, or `None`."""
+    parts = tuple(part) if isinstance(part, tuple | list) else (part,)
+    if parts[0] is None:
+        return None
+    if is_arrays(parts[0]):
+        # A loss of layers needs no targets of the validation data.
+        check_rows(parts, least_parts=least_parts)
+    return Rows(*parts, seed=seed)

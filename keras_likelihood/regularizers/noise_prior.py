@@ -25,7 +25,8 @@ class NoisePrior(keras.regularizers.Regularizer):
         priors = [weight.regularizer for weight in self.weights]
         # A negative value means that it was not measured yet.
         used = sum(
-            ops.maximum(ops.convert_to_tensor(p.freedom) / p.num_examples, 0.0)
+            ops.maximum(ops.convert_to_tensor(p.freedom), 0.0)
+            / ops.maximum(ops.convert_to_tensor(p.terms), 1.0)
             for p in priors
         )
         penalty = -ops.minimum(used, 0.95) * ops.mean(ops.log(noise))
@@ -41,7 +42,6 @@ def learned_noise(model):
 def attach_noise_prior(model, weights) -> bool:
     """Adds a `NoisePrior` to the learned noise; returns whether it is new."""
     noise = learned_noise(model)
-    weights = [w for w in weights if w.regularizer.loss == "nll"]
     if noise is None or not weights:
         return False
     before = noise.unconstrained.regularizer

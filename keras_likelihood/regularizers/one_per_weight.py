@@ -17,7 +17,7 @@ class OnePerWeight(keras.Layer):
         super().__init__(autocast=False, **kwargs)
         # Keras does not track the attributes of a plain namespace.
         self._links = types.SimpleNamespace(
-            weight=None, shape=None, is_learned=False
+            weight=None, shape=None, is_learned=False, source="", history=[]
         )
         self._copies = Copies(name="copies")
 
@@ -28,8 +28,7 @@ class OnePerWeight(keras.Layer):
         return {"weight_shapes": list(map(list, shapes))}
 
     def build_from_config(self, config):
-        # Version 0.1 has the shape of one weight.
-        first, *others = config.get("weight_shapes") or [config["input_shape"]]
+        first, *others = config["weight_shapes"]
         self.build(tuple(first))
         for shape in others:
             self._copy(shape)

@@ -1,16 +1,20 @@
 """Normal and Laplace priors of weights, each with one learned scale or many."""
 
 import math
+from typing import Any
 
 import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.registration import serializable
+from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.likelihoods.special import HALF_LOG_2_PI
-from keras_likelihood.regularizers import prior_scales
 from keras_likelihood.regularizers.adaptive_regularizer import (
     AdaptiveRegularizer,
 )
+
+RESOLUTION = 0.1
+"""Weights below this fraction of their standard error count as zero."""
 
 
 @serializable
@@ -21,35 +25,36 @@ class DRidge(AdaptiveRegularizer):
                   / num_examples
 
     ```python
-    keras.layers.Dense(
-        1, kernel_regularizer=kl.regularizers.DRidge(num_examples=500)
-    )
+    keras.layers.Dense(64, kernel_regularizer=kl.regularizers.DRidge())
     ```
 
     Args:
-        num_examples: number of likelihood terms that the loss averages over.
-        group: `"tensor"` (default) for one scale, `"input"` or `"output"`
-            for one per input feature or output unit, which switches off
-            features or units that carry nothing.
+        group: weights that share a scale. `"model"` (default): all weights of
+            the model with a `DRidge`; `"tensor"`: those of one tensor;
+            `"input"` or `"output"`: those of one input feature or output
+            unit.
         **options: those of `AdaptiveRegularizer`.
     """
 
     order = 2
-    evidence_scale = staticmethod(prior_scales.ridge_scale)
 
-    def prior_nll(self, weight, scale):
+    def prior_nll(self, weight: Tensor, scale: Tensor) -> Tensor:
         constant = ops.log(scale) + HALF_LOG_2_PI
         return 0.5 * ops.square(weight / scale) + constant
 
-    def pull(self, weight):
+    def prior_gradient(self, weight: Tensor) -> Tensor:
         return weight
 
-    def is_on(self, weight, scale, precision):
-        signal = precision * scale**2
+    def share_determined(
+        self, weight: Tensor, scale: Tensor, precision: Tensor
+    ) -> Tensor:
+        return precision / (precision + scale**-2.0)
+
+    def is_on(self, weight: Array, scale: Array, precision: float) -> Array:
+        share = self.share_determined(weight, scale, precision)
         members = weight.size / math.prod(scale.shape)
         # A group is off if all of its weights use next to no freedom.
-        on = members * signal / (1.0 + signal) > 0.2
-        return np.broadcast_to(on, weight.shape)
+        return np.broadcast_to(members * share > 0.2, weight.shape)
 
 
 @serializable
@@ -59,38 +64,39 @@ class DLasso(AdaptiveRegularizer):
         penalty = sum_j (|w_j| / b + log(2 b)) / num_examples
 
     ```python
-    keras.layers.Dense(
-        1, kernel_regularizer=kl.regularizers.DLasso(num_examples=500)
-    )
+    keras.layers.Dense(1, kernel_regularizer=kl.regularizers.DLasso())
     ```
 
     Args:
-        num_examples: number of likelihood terms that the loss averages over.
-        group: `"tensor"` (default) for one scale, `"input"` or `"output"`
-            for one per input feature or output unit.
+        group: weights that share a scale, as in `DRidge`.
         **options: those of `AdaptiveRegularizer`.
     """
 
     order = 1
-    evidence_scale = staticmethod(prior_scales.lasso_scale)
 
-    def prior_nll(self, weight, scale):
+    def prior_nll(self, weight: Tensor, scale: Tensor) -> Tensor:
         return ops.abs(weight / scale) + ops.log(2.0 * scale)
 
-    def pull(self, weight):
+    def prior_gradient(self, weight: Tensor) -> Tensor:
         return ops.sign(weight)
 
-    def is_on(self, weight, scale, precision):
-        return np.abs(weight) > prior_scales.RESOLUTION / np.sqrt(precision)
+    def share_determined(
+        self, weight: Tensor, scale: Tensor, precision: Tensor
+    ) -> Tensor:
+        is_on = ops.abs(weight) * ops.sqrt(precision) > RESOLUTION
+        return ops.cast(is_on, "float32")
+
+    def is_on(self, weight: Array, scale: Array, precision: float) -> Array:
+        return np.abs(weight) > RESOLUTION / np.sqrt(precision)
 
 
 class _OfEveryWeight(AdaptiveRegularizer):
     """A prior with a scale for every weight."""
 
-    def __init__(self, *, num_examples: float, **options):
-        super().__init__(num_examples=num_examples, group="weight", **options)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options, group="weight")
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         del config["group"]
         return config
@@ -104,20 +110,15 @@ class MultiRidge(_OfEveryWeight, DRidge):
                   / num_examples
 
     Large weights get wide priors and are hardly shrunk. Weights that the data
-    do not need are shrunk by a factor of nine, but not to zero.
+    do not need are shrunk strongly, but not to zero.
 
     ```python
-    keras.layers.Dense(
-        1, kernel_regularizer=kl.regularizers.MultiRidge(num_examples=500)
-    )
+    keras.layers.Dense(1, kernel_regularizer=kl.regularizers.MultiRidge())
     ```
 
     Args:
-        num_examples: number of likelihood terms that the loss averages over.
         **options: those of `AdaptiveRegularizer` except `group`.
     """
-
-    evidence_scale = staticmethod(prior_scales.multi_ridge_scale)
 
 
 @serializable
@@ -130,14 +131,9 @@ class MultiLasso(_OfEveryWeight, DLasso):
     switched off.
 
     ```python
-    keras.layers.Dense(
-        1, kernel_regularizer=kl.regularizers.MultiLasso(num_examples=500)
-    )
+    keras.layers.Dense(1, kernel_regularizer=kl.regularizers.MultiLasso())
     ```
 
     Args:
-        num_examples: number of likelihood terms that the loss averages over.
         **options: those of `AdaptiveRegularizer` except `group`.
     """
-
-    evidence_scale = staticmethod(prior_scales.multi_lasso_scale)

@@ -73,11 +73,12 @@ class WeightReport(NamedTuple):
         path: path of the weight.
         prior: name of its regularizer.
         weights: number of entries.
-        effective: number of them that the data determine. NaN if no rule
-            has measured it.
+        effective: share of them that the data determine, in [0, 1]. NaN if
+            it was not measured.
         off: share of them that are switched off, in [0, 1].
         scale: median of the prior's scales.
         strength: median factor of Keras' `L1` or `L2` that equals it.
+        rows: which rows chose the strength, `""` before `fit`.
     """
 
     path: str
@@ -87,9 +88,10 @@ class WeightReport(NamedTuple):
     off: float
     scale: float
     strength: float
+    rows: str
 
 
-_FORMATS = ("", "", "", ".1f", ".0%", ".3g", ".3g")
+_FORMATS = ("", "", "", ".0%", ".0%", ".3g", ".3g", "")
 
 
 class Report(list):
@@ -105,7 +107,9 @@ class Report(list):
         ]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         # Names to the left, numbers to the right.
-        sides = [f"{'<' if i < 2 else '>'}{w}" for i, w in enumerate(widths)]
+        sides = [
+            f"{'<' if i in (0, 1, 7) else '>'}{w}" for i, w in enumerate(widths)
+        ]
         lines = ["  ".join(map(format, row, sides)).rstrip() for row in rows]
         return "\n".join(lines)
 
@@ -137,10 +141,11 @@ def report(model: keras.Layer) -> Report:
                 path=weight.path,
                 prior=type(regularizer).__name__,
                 weights=off.size,
-                effective=regularizer.effective_weights(),
+                effective=regularizer.effective_weights() / off.size,
                 off=float(np.mean(off)),
                 scale=float(np.median(regularizer.scale())),
                 strength=float(np.median(regularizer.strength())),
+                rows=regularizer.source,
             )
         )
     return rows

@@ -127,7 +127,7 @@ def with_predicted_and_adaptive(rows, share):
         metrics=[kl.metrics.NegativeLogLikelihood(), "mae"],
     )
     # All processes use the same inputs for the measurement.
-    measured = kl.regularizers.LearnScales(x=x, examples=64)
+    measured = kl.regularizers.LearnScales(rows=(x, y))
     history = fit(model, x[rows], y[rows], share, callbacks=[measured])
     return model, history
 

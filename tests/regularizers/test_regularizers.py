@@ -27,8 +27,6 @@ every = pytest.mark.parametrize("cls", ALL, ids=lambda c: c.__name__)
 OTHER = {
     "num_examples": 40,
     "initial_scale": 0.3,
-    "noise": 0.7,
-    "loss": "mse",
     "learning_rate_multiplier": 0.5,
 }
 
@@ -100,15 +98,11 @@ def scales(model):
 
 
 @every
-@pytest.mark.parametrize("factor", [1.0, 0.98], ids=["nll", "mse"])
-def test_value_is_the_complete_prior(cls, factor, weight):
-    loss = "nll" if factor == 1 else "mse"
-    regularizer = cls(num_examples=40, initial_scale=0.3, noise=0.7, loss=loss)
+def test_value_is_the_complete_prior(cls, weight):
+    regularizer = cls(num_examples=40, initial_scale=0.3)
     prior = stats.laplace if cls in LASSO else stats.norm
     expected = -prior(scale=0.3).logpdf(weight.astype("float64")).sum() / 40
-    np.testing.assert_allclose(
-        number(regularizer(weight)), factor * expected, rtol=1e-5
-    )
+    np.testing.assert_allclose(number(regularizer(weight)), expected, rtol=1e-5)
 
 
 @every
@@ -145,19 +139,6 @@ def test_config_keeps_every_argument(cls, weight):
         regularizer.switched_off(0.03 * weight),
     )
     assert twin.learning_rate_multiplier == 0.5
-
-
-def test_configs_of_version_0_2_are_read():
-    """There a callback froze the priors, and the noise could be `None`."""
-    old = {
-        "num_examples": 40.0,
-        "trainable": False,
-        "noise": None,
-        "input_scale": 2.0,
-        "initial_scale": 0.3,
-    }
-    twin = regularizers.DRidge.from_config(old)
-    assert twin.trainable and twin.noise == 1.0 and twin.initial_scale == 0.3
 
 
 @pytest.mark.few(1)
@@ -210,24 +191,6 @@ def test_weights_files_keep_the_scales(cls, tmp_path):
     fresh.load_weights(tmp_path / "model.weights.h5")
     for old, new in zip(scales(model), scales(fresh), strict=True):
         np.testing.assert_allclose(new, old)
-
-
-def test_files_of_the_first_version_hold_scales_alone():
-    regularizer = regularizers.DRidge(num_examples=32)
-    regularizer.build((4, 2))
-    regularizer.load_own_variables({"0": np.full((1, 1), np.log(0.5))})
-    np.testing.assert_allclose(regularizer.scale(), 0.5, rtol=1e-6)
-
-
-def test_files_of_version_0_2_hold_what_was_measured():
-    regularizer = regularizers.DRidge(num_examples=32)
-    regularizer.build((4, 2))
-    measured = np.array([1.0, 3.5, np.log(20.0)])
-    regularizer.load_own_variables(
-        {"0": np.full((1, 1), np.log(0.5)), "1": measured}
-    )
-    np.testing.assert_allclose(regularizer.scale(), 0.5, rtol=1e-6)
-    assert regularizer.effective_weights() == 3.5
 
 
 @pytest.mark.filterwarnings("ignore:The scale of")
@@ -308,8 +271,7 @@ def test_a_bias_has_no_inputs_to_group():
     [
         ({"num_examples": 1}, "`num_examples` must be a finite number > 1"),
         ({"initial_scale": 0.0}, "`initial_scale` must be a finite number > 0"),
-        ({"noise": -1.0}, "`noise` must be a finite number > 0"),
-        ({"loss": "mae"}, "`loss` must be one of .* Received: 'mae'"),
+        ({"objective": "evidence"}, "`objective` must be one of .* Received"),
         ({"group": "row"}, "`group` must be one of .* Received: 'row'"),
     ],
 )

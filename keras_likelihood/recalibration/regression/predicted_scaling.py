@@ -7,11 +7,11 @@ import numpy as np
 from keras_likelihood.recalibration import network
 from keras_likelihood.recalibration.feature_basis import FeatureBasis
 from keras_likelihood.recalibration.inputs import random_folds
+from keras_likelihood.recalibration.penalised_fit import fit_by_evidence
 from keras_likelihood.recalibration.regression.regressor import (
     GlobalRescaling,
     RegressorRecalibrator,
 )
-from keras_likelihood.regularizers.penalised_fit import fit_by_evidence
 
 
 @dataclasses.dataclass(kw_only=True, eq=False)

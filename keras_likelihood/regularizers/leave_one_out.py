@@ -1,0 +1,501 @@
+"""Scales of a linear model's prior, by approximate leave-one-out."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_likelihood.backend.compiled import compiled
+from keras_likelihood.backend.gradients import value_and_gradient
+from keras_likelihood.backend.training_rows import Rows
+from keras_likelihood.backend.types import Array, Tensor
+from keras_likelihood.likelihoods.checks import to_float64
+from keras_likelihood.regularizers.held_out_slopes import (
+    loss_without_penalties,
+)
+from keras_likelihood.regularizers.noise_prior import learned_noise
+
+_LARGEST, _MOST_ROWS = 1500, 2000
+_ROUNDS = 8
+
+
+class Fit(NamedTuple):
+    """A penalized fit and its score.
+
+    Attributes:
+        weights: `(columns, outputs)`, with the intercept last if there is one.
+        parameters: unconstrained values of the parameters of the loss.
+        scales: those of the prior.
+        freedom: effective number of weights.
+        curvature: diagonal of the Hessian of the NLL for the kernel.
+        score: NLL of the leave-one-out predictions.
+    """
+
+    weights: Array
+    parameters: Array
+    scales: Array
+    freedom: float
+    curvature: Array
+    score: float
+
+
+class LinearModel:
+    """A model whose output is linear in the weights that it trains.
+
+    It may have an activation and any loss. The layers in front of the `Dense`
+    layer must have no trained weights, as in a linear probe of a frozen
+    network. A new training starts from the fit with the chosen scale.
+
+    The leave-one-out predictions follow from one Newton step off the fit with
+    all rows (Rad and Maleki, 2020). For a normal target they are exact, and
+    their squared error is PRESS. For L1 the step moves the active weights
+    (Wang et al., 2018). The noise or other learned parameters of the loss
+    follow the fit, with the noise corrected for the degrees of freedom, as
+    `NoisePrior` does in the training.
+
+    A prior with one scale has the scale of the best score on a grid. With
+    several scales, each follows the size of its `m` weights from there,
+
+        L2: s_g^2 = (mean_g w^2 + c^2) / A,    c^2 = A / (8 h m)
+        L1: b_g   = (mean_g |w| + c) / A,      c^2 = A / (h m^2)
+
+    with the curvature `h` of the NLL, and the gain `A` in likelihood that a
+    weight needs to be on (for L2 a quarter of it). With this `c` weights leave
+    zero continuously.
+
+    References:
+        K. R. Rad, A. Maleki, *A scalable estimate of the out-of-sample
+        prediction error via approximate leave-one-out cross-validation*, JRSS
+        B 2020. S. Wang, W. Zhou, H. Lu, A. Maleki, V. Mirrokni, *Approximate
+        leave-one-out for fast parameter tuning in high dimensions*, ICML 2018.
+    """
+
+    def __init__(self, model: Any, layer: Any, features: Any) -> None:
+        self._model, self._layer, self._features = model, layer, features
+        self._prior = layer.kernel.regularizer
+        held = getattr(model, "loss_parameters", None)
+        learned = [] if held is None else [*held.learned().values()]
+        self._noise = learned_noise(model)
+        self._learned = [parameter.unconstrained for parameter in learned]
+        self._gradients = compiled(self._value_and_gradients)
+
+    @classmethod
+    def of(cls, model: Any, weights: list[Any]) -> "LinearModel | None":
+        """The model, or `None` if it is not linear or too large."""
+        layer = _last_dense(model)
+        if layer is None or len(weights) != 1 or layer.kernel is not weights[0]:
+            return None
+        rows, columns = layer.kernel.shape
+        bias = [layer.bias] if layer.use_bias else []
+        held = getattr(model, "loss_parameters", None)
+        learned = [] if held is None else held.variables
+        own = {id(v) for v in [layer.kernel, *bias, *learned]}
+        if (
+            getattr(model, "data_parameters", None)
+            or any(id(v) not in own for v in model.trainable_variables)
+            or any(v.regularizer is not None for v in bias)
+            or layer.kernel.constraint is not None
+            or len(layer.input.shape) != 2
+            or (rows + 1) * columns > _LARGEST
+        ):
+            return None
+        features = None
+        if layer.input is not model.inputs[0]:
+            features = keras.Model(model.input, layer.input)
+            if _is_random(features):
+                return None
+        return cls(model, layer, features)
+
+    def choose_scale(self, rows: Rows, terms_per_row: float) -> None:
+        """Sets the scales, and what was measured, in the prior."""
+        self._use(rows.draw(_MOST_ROWS), terms_per_row)
+        best = self._search(self._uniform(self._null()))
+        prior = self._prior
+        if int(np.prod(prior.log_scale.shape)) > 1:
+            best = self._reweighted(best)
+        if not np.isfinite(best.score):
+            return
+        optimizer = getattr(self._model, "optimizer", None)
+        if optimizer is not None and int(optimizer.iterations.numpy()) == 0:
+            self._start_from(best)
+        prior.set_scale(best.scales)
+        prior.freedom.assign(best.freedom)
+        free = max(1.0 - best.freedom / self._terms, 0.05)
+        prior.log_precision.assign(np.log(best.curvature.mean() * free))
+
+    def _start_from(self, fit: Fit) -> None:
+        """Training starts from the fit, as a learned noise that starts too
+        large would shrink all weights."""
+        layer = self._layer
+        rows = layer.kernel.shape[0]
+        layer.kernel.assign(fit.weights[:rows])
+        if layer.use_bias:
+            layer.bias.assign(fit.weights[rows])
+        for variable, value in zip(
+            self._learned, self._parts(fit.parameters), strict=True
+        ):
+            variable.assign(value)
+
+    def _parts(self, parameters: Array) -> list[Tensor]:
+        """The parameters of the loss, in the shapes of their variables."""
+        shapes = [tuple(variable.shape) for variable in self._learned]
+        ends = np.cumsum([np.prod(shape, dtype=int) for shape in shapes])[:-1]
+        return [
+            ops.convert_to_tensor(part.reshape(shape), "float32")
+            for part, shape in zip(
+                np.split(parameters, ends) if shapes else [],
+                shapes,
+                strict=True,
+            )
+        ]
+
+    def _use(self, rows: dict[str, Any], terms_per_row: float) -> None:
+        x = rows.pop("x")
+        if self._features is not None:
+            x = self._features(x, training=False)
+        x = to_float64(keras.tree.flatten(x)[0])
+        if self._layer.use_bias:
+            x = np.hstack([x, np.ones((len(x), 1))])
+        self._x = x
+        self._terms = len(x) * terms_per_row
+        self._rows = keras.tree.map_structure(ops.convert_to_tensor, rows)
+        shape = tuple(self._layer.kernel.shape)
+        self._penalized = np.arange(x.shape[1])[:, None] < shape[0]
+        self._penalized = np.broadcast_to(
+            self._penalized, (x.shape[1], shape[1])
+        ).ravel()
+
+    # The negative log-likelihood of the rows
+
+    def _value_and_gradients(
+        self, rows: Any, z: Tensor, freedom: Tensor, learned: list[Tensor]
+    ) -> tuple[Tensor, list[Tensor]]:
+        def value(z: Tensor, *learned: Tensor) -> Tensor:
+            # Penalties of a stock model are added and subtracted again.
+            layer = self._layer
+            own = (
+                [layer.kernel, layer.bias] if layer.use_bias else [layer.kernel]
+            )
+            mapping = [(v, ops.convert_to_tensor(v)) for v in own]
+            mapping += zip(self._learned, learned, strict=True)
+            with keras.StatelessScope(state_mapping=mapping):
+                output = self._layer.activation(z)
+                nll = loss_without_penalties(self._model, rows, output)
+                nll = ops.cast(nll, "float32") * self._terms
+                if self._noise is not None:
+                    log_noise = ops.mean(ops.log(self._noise.value()))
+                    nll = nll - freedom * ops.cast(log_noise, "float32")
+                return nll
+
+        return value_and_gradient(value, [z, *learned])
+
+    def _nll(
+        self, z: Array, parameters: Array, freedom: float = 0.0
+    ) -> tuple[float, Array, Array]:
+        """The NLL, its gradients for `z` and for the parameters."""
+        value, (slope, *slopes) = self._gradients(
+            self._rows,
+            ops.convert_to_tensor(z, "float32"),
+            ops.convert_to_tensor(freedom, "float32"),
+            self._parts(parameters),
+        )
+        flat = [to_float64(s).ravel() for s in slopes]
+        return (
+            float(ops.convert_to_numpy(value)),
+            to_float64(slope),
+            np.concatenate(flat) if flat else np.zeros(0),
+        )
+
+    def _curvatures(self, z: Array, parameters: Array) -> Array:
+        """Second derivatives for the outputs of each row, `(n, k, k)`."""
+        step = 0.01 * max(1.0, np.abs(z).max())
+        columns = []
+        for k in range(z.shape[1]):
+            ends = []
+            for sign in (1.0, -1.0):
+                moved = z.copy()
+                moved[:, k] += sign * step
+                ends.append(self._nll(moved, parameters)[1])
+            columns.append((ends[0] - ends[1]) / (2 * step))
+        found = np.stack(columns, axis=2)
+        if z.shape[1] == 1:
+            return np.maximum(found, 0.0)
+        values, vectors = np.linalg.eigh(0.5 * (found + found.swapaxes(1, 2)))
+        return (vectors * np.maximum(values, 0.0)[:, None]) @ vectors.swapaxes(
+            1, 2
+        )
+
+    def _fit_parameters(
+        self, z: Array, parameters: Array, freedom: float, rounds: int = 10
+    ) -> tuple[Array, float]:
+        """Learned parameters of the loss at these outputs, and the NLL."""
+
+        def nll(at: Array) -> tuple[float, Array]:
+            value, _, slope = self._nll(z, at, freedom)
+            return value, slope
+
+        value, slope = nll(parameters)
+        for _ in range(rounds if parameters.size else 0):
+            hessian = [
+                (nll(parameters + d)[1] - nll(parameters - d)[1]) / 0.02
+                for d in 0.01 * np.eye(parameters.size)
+            ]
+            values, vectors = np.linalg.eigh(np.array(hessian))
+            values = np.maximum(np.abs(values), 1e-3 * self._terms)
+            move = -vectors @ (vectors.T @ slope / values)
+            move /= max(1.0, np.abs(move).max())
+            for size in (1.0, 0.3, 0.1, 0.0):
+                after, after_slope = nll(parameters + size * move)
+                if after <= value:
+                    break
+            parameters = parameters + size * move
+            change, value, slope = value - after, after, after_slope
+            if not change > 1e-4:
+                break
+        return parameters, value
+
+    # Penalized fits
+
+    def _null(self) -> Fit:
+        shape = self._x.shape[1], self._layer.kernel.shape[1]
+        parameters = [to_float64(v).ravel() for v in self._learned]
+        start = np.concatenate(parameters) if parameters else np.zeros(0)
+        fit = Fit(np.zeros(shape), start, np.ones(1), 0.0, np.ones(1), np.inf)
+        return self._fit(fit, np.full(self._penalized.sum(), 1e12))
+
+    def _hessian(self, curvatures: Array) -> Array:
+        rows, columns = self._x.shape[1], curvatures.shape[1]
+        found = np.empty((rows, columns, rows, columns))
+        for k, m in itertools.combinations_with_replacement(range(columns), 2):
+            product = (self._x.T * curvatures[:, k, m]) @ self._x
+            found[:, k, :, m] = found[:, m, :, k] = product
+        return found.reshape(rows * columns, rows * columns)
+
+    def _fit(self, start: Fit, penalties: Array) -> Fit:
+        """Fits with a penalty for each weight.
+
+        It is the factor of `w^2 / 2` or of `|w|`.
+        """
+        is_l1 = self._prior.order == 1
+        weights, parameters = start.weights, start.parameters
+        freedom, on = start.freedom, self._penalized
+        full = np.zeros(on.size)
+        full[on] = penalties
+
+        def penalty(w: Array) -> float:
+            w = w.ravel()
+            terms = np.abs(w) if is_l1 else 0.5 * w**2
+            return float(full[on] @ terms[on])
+
+        for _ in range(8):
+            z = self._x @ weights
+            value, slope, _ = self._nll(z, parameters)
+            gradient = (self._x.T @ slope).ravel()
+            curvatures = self._curvatures(z, parameters)
+            hessian = self._hessian(curvatures)
+            # Softmax does not determine the mean of the intercepts.
+            full[~on] = 1e-5 * hessian.diagonal().mean()
+            if is_l1:
+                move = _lasso_move(hessian, gradient, weights.ravel(), full, on)
+            else:
+                move = -np.linalg.solve(
+                    hessian + np.diag(full), gradient + full * weights.ravel()
+                )
+            before = value + penalty(weights)
+            for size in (1.0, 0.5, 0.2, 0.05):
+                moved = weights + size * move.reshape(weights.shape)
+                after = self._nll(self._x @ moved, parameters)[0]
+                gain = before - after - penalty(moved)
+                if gain >= -1e-6 * abs(before):
+                    break
+            weights, last = moved, parameters
+            if parameters.size:
+                influence, freedom = self._influence(
+                    hessian, curvatures, weights, full
+                )
+                parameters, _ = self._fit_parameters(
+                    self._x @ weights, parameters, freedom, 2
+                )
+            moved_by = np.abs(parameters - last).max(initial=0.0)
+            if gain < 1e-4 * max(1.0, abs(before)) and moved_by < 0.01:
+                break
+        influence, freedom = self._influence(hessian, curvatures, weights, full)
+        score = self._score(
+            self._x @ weights, parameters, curvatures, influence
+        )
+        curvature = hessian.diagonal()[on]
+        return Fit(weights, parameters, start.scales, freedom, curvature, score)
+
+    def _influence(
+        self,
+        hessian: Array,
+        curvatures: Array,
+        weights: Array,
+        full: Array,
+    ) -> tuple[Array, float]:
+        """Change of a row's outputs for its own gradient, `(n, k, k)`.
+
+        Also returns the effective number of penalized weights. Weights that
+        L1 has switched off do not move.
+        """
+        on, extra = self._penalized, full.copy()
+        active = np.ones(on.size, bool)
+        if self._prior.order == 1:
+            active = (weights.ravel() != 0) | ~on
+            extra[on] = 0.0
+        inside = np.ix_(active, active)
+        jitter = 1e-7 * hessian.diagonal().mean()
+        inverse = np.zeros_like(hessian)
+        inverse[inside] = np.linalg.inv(
+            hessian[inside] + np.diag(extra[active] + jitter)
+        )
+        rows, columns = self._x.shape[1], curvatures.shape[1]
+        parts = inverse.reshape(rows, columns, rows, columns)
+        found = np.empty_like(curvatures)
+        for k, m in itertools.combinations_with_replacement(range(columns), 2):
+            product = np.sum((self._x @ parts[:, k, :, m]) * self._x, axis=1)
+            found[:, k, m] = found[:, m, k] = product
+        freedom = float(np.einsum("ikl,ilk->", curvatures, found))
+        freedom -= float((~on).sum())
+        return found, min(max(freedom, 0.0), 0.95 * self._terms)
+
+    def _score(
+        self, z: Array, parameters: Array, curvatures: Array, influence: Array
+    ) -> float:
+        slope = self._nll(z, parameters)[1]
+        left = np.eye(z.shape[1]) - curvatures @ influence
+        step = np.linalg.solve(left, slope[:, :, None])
+        left_out = z + (influence @ step)[:, :, 0]
+        if not np.isfinite(left_out).all():
+            return np.inf
+        return self._fit_parameters(left_out, parameters, 0.0)[1]
+
+    # Searches over strengths
+
+    def _search(self, fits: Iterator[Fit]) -> Fit:
+        """The fit of the best score; stops when the scores get worse."""
+        found: list[Fit] = []
+        for fit in fits:
+            found.append(fit)
+            best = int(np.argmin([f.score for f in found]))
+            if len(found) - best > 2:
+                break
+        return found[best]
+
+    def _uniform(self, null: Fit) -> Iterator[Fit]:
+        count, prior = self._penalized.sum(), self._prior
+        level, factor = 10.0 * null.curvature.mean(), 10.0**-0.5
+        if prior.order == 1:
+            # The strongest penalty switches all weights off.
+            slope = self._nll(self._x @ null.weights, null.parameters)[1]
+            gradient = (self._x.T @ slope).ravel()[self._penalized]
+            level, factor = np.abs(gradient).max(), 2.0**-0.5
+        fit, shape = null, tuple(prior.log_scale.shape)
+        for strength in level * factor ** np.arange(20):
+            fit = self._fit(fit, np.full(count, strength))
+            scale = strength ** (-1.0 / prior.order)
+            yield fit._replace(scales=np.full(shape, scale))
+
+    def _reweighted(self, fit: Fit) -> Fit:
+        """The fit of a prior with several scales, a fixed point."""
+        prior, kernel = self._prior, tuple(self._layer.kernel.shape)
+        shape = tuple(prior.log_scale.shape)
+        axes = tuple(i for i, n in enumerate(shape) if n == 1)
+        members = np.prod(kernel) / np.prod(shape)
+
+        def mean(array: Array) -> Array:
+            return np.mean(array.reshape(kernel), axis=axes, keepdims=True)
+
+        for _ in range(_ROUNDS):
+            weights = fit.weights[: kernel[0]]
+            free = max(1.0 - fit.freedom / self._terms, 0.05)
+            precision = fit.curvature.reshape(kernel) * free
+            shares = prior.share_determined(weights, fit.scales, precision)
+            price = _price(weights, to_float64(shares) > 0.2, precision)
+            precision = mean(precision) * members
+            if prior.order == 1:
+                least = np.sqrt(price / precision / members)
+                scales = (mean(np.abs(weights)) + least) / price
+            else:
+                price = max(0.25 * price, 1.0)
+                least = price / (8.0 * precision)
+                scales = np.sqrt((mean(weights**2) + least) / price)
+            penalties = np.broadcast_to(scales**-prior.order, kernel)
+            fit = self._fit(fit, penalties.ravel())._replace(scales=scales)
+        return fit
+
+
+def _price(weights: Array, on: Array, precision: Array) -> float:
+    """Gain `A` in 2 log-likelihood that a weight needs to be on.
+
+        A = 2 log((P - K) / K) + 2 log(B sqrt(h)),    at least 1
+
+    for `K` of `P` weights on, of mean size `B`. The first term is the prior
+    odds of being off, the second the Occam factor of a slab of width `B` and
+    a posterior width `1 / sqrt(h)`.
+    """
+    count = float(np.sum(on))
+    size = np.sum(on * np.abs(weights)) / max(count, 1.0)
+    count = min(max(count, 0.5), weights.size - 0.5)
+    odds = (weights.size - count) / count
+    width = size * np.sqrt(np.mean(precision))
+    return max(2.0 * np.log(odds) + 2.0 * np.log(width + 1e-12), 1.0)
+
+
+def _lasso_move(
+    hessian: Array, gradient: Array, weights: Array, penalty: Array, on: Array
+) -> Array:
+    """Minimum of a quadratic model with L1, by coordinate descent."""
+    diagonal = np.maximum(hessian.diagonal(), 1e-12)
+    slope, found = gradient.copy(), weights.copy()
+    limit = np.where(on, penalty, 0.0)
+    everything: Any = range(len(found))
+    places = everything
+    for _ in range(60):
+        largest = 0.0
+        for j in places:
+            old = found[j]
+            target = old * diagonal[j] - slope[j]
+            size = abs(target) - limit[j]
+            new = 0.0 if size <= 0 else np.sign(target) * size / diagonal[j]
+            if new != old:
+                slope += hessian[j] * (new - old)
+                found[j] = new
+                largest = max(largest, abs(new - old) * diagonal[j] ** 0.5)
+        if largest < 1e-2:
+            if places is everything:
+                break
+            places = everything
+        else:
+            places = np.flatnonzero((found != 0) | ~on)
+    return found - weights
+
+
+def _last_dense(model: Any) -> Any:
+    """The `Dense` layer whose output is that of a functional model."""
+    if not getattr(model, "inputs", None) or len(model.outputs) != 1:
+        return None
+    for layer in model.layers:
+        is_dense = type(layer) is keras.layers.Dense and layer.built
+        if is_dense and layer.output is model.outputs[0]:
+            return layer
+    return None
+
+
+def _is_random(features: Any) -> bool:
+    """Whether outputs differ between training and inference."""
+    rng = np.random.default_rng(0)
+
+    def some(tensor: Any) -> Array:
+        return rng.standard_normal((8, *(n or 4 for n in tensor.shape[1:])))
+
+    inputs = keras.tree.map_structure(some, features.input)
+    inputs = keras.tree.map_structure(
+        lambda a, t: ops.cast(a, t.dtype), inputs, features.input
+    )
+    with keras.StatelessScope():
+        ends = [features(inputs, training=flag) for flag in (True, False)]
+    return not np.allclose(*map(to_float64, ends), atol=1e-5)
