@@ -3,24 +3,51 @@
 import concurrent.futures
 import contextlib
 import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import keras
 
 from keras_likelihood.backend.private import has_values, say_has_values
 
+_GATE = threading.Lock()
+"""Held while a training starts or ends, and by readers between trainings."""
+
+
+class _Turn:
+    """Which thread uses a model."""
+
+    def __init__(self) -> None:
+        self.lock, self.trains = threading.RLock(), False
+
+
+_TURNS: weakref.WeakKeyDictionary[Any, _Turn] = weakref.WeakKeyDictionary()
+
 
 @contextlib.contextmanager
-def keeping_values(model):
+def keeping_values(model: Any, trains: bool = False) -> Iterator[None]:
     """A context that restores the values of a model after an error.
 
-    On JAX Keras moves them out of the variables during training.
+    On JAX Keras moves the values out of the variables during a call. So other
+    threads wait, or get an error if the call is a training, which may be long
+    and may itself wait for them.
     """
     if keras.backend.backend() != "jax":
         yield
         return
-    held = [*model.trainable_variables, *model.non_trainable_variables]
-    held += getattr(getattr(model, "optimizer", None), "variables", [])
-    saved = [(variable, variable.value) for variable in held]
+    with _GATE:
+        turn = _TURNS.setdefault(model, _Turn())
+    if not turn.lock.acquire(blocking=not turn.trains):
+        raise RuntimeError(
+            "On JAX a model that is training cannot be used in another thread. "
+            "Call it after `fit`, or copy it before with "
+            "`keras.models.clone_model`. Received: a call during `fit`"
+        )
+    before, turn.trains = turn.trains, turn.trains or trains
+    variables = [*model.trainable_variables, *model.non_trainable_variables]
+    variables += getattr(getattr(model, "optimizer", None), "variables", [])
+    saved = [(variable, variable.value) for variable in variables]
     try:
         yield
     except BaseException:
@@ -31,17 +58,16 @@ def keeping_values(model):
                     variable.assign(value)
             say_has_values(model)
         raise
+    finally:
+        turn.trains = before
+        turn.lock.release()
 
 
-def forget_gradients(variables):
+def forget_gradients(variables: list[Any]) -> None:
     """Clears the PyTorch gradients of `variables`."""
     if keras.backend.backend() == "torch":
         for variable in variables:
             variable.value.grad = None
-
-
-_GATE = threading.Lock()
-"""Held while a training starts or ends, and by readers between trainings."""
 
 
 class BetweenSteps:
@@ -51,21 +77,21 @@ class BetweenSteps:
     them. The training thread calls their functions between two steps.
     """
 
-    def __init__(self):
-        self.thread = None
-        self._requests = []
+    def __init__(self) -> None:
+        self.thread: int | None = None
+        self._requests: list[Any] = []
 
-    def begin(self):
+    def begin(self) -> None:
         """Marks this thread as the training thread, until `end`."""
         with _GATE:
             self.thread = threading.get_ident()
 
-    def end(self):
+    def end(self) -> None:
         with _GATE:
             self.thread = None
         self.answer()
 
-    def run(self, function):
+    def run(self, function: Callable[[], Any]) -> Any:
         """The result of `function`, after the current JAX step."""
         is_own = self.thread == threading.get_ident()
         if keras.backend.backend() != "jax" or is_own:
@@ -73,11 +99,11 @@ class BetweenSteps:
         with _GATE:
             if self.thread is None:
                 return function()
-            future: concurrent.futures.Future = concurrent.futures.Future()
+            future: concurrent.futures.Future[Any] = concurrent.futures.Future()
             self._requests.append((function, future))
         return future.result()
 
-    def answer(self):
+    def answer(self) -> None:
         """Runs the functions of other threads; called between two steps."""
         while self._requests:
             function, future = self._requests.pop()

@@ -14,7 +14,7 @@ from keras_likelihood.diagnosis.data_checks import (
 from keras_likelihood.diagnosis.diagnosis import Diagnosis
 from keras_likelihood.diagnosis.range_checks import check_mean, check_ranges
 from keras_likelihood.diagnosis.training_checks import check_training
-from keras_likelihood.likelihoods.checks import check_argument
+from keras_likelihood.likelihoods.checks import as_numbers, check_argument
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.reading import load_model, read_model
 
@@ -51,6 +51,8 @@ def diagnose(model: keras.Model, x, y, *, batch_size: int = 256) -> Diagnosis:
         nothing was found.
     """
     model = load_model(model)
+    for leaf in keras.tree.flatten(split_index(y)[0]):
+        as_numbers(leaf)
     outputs = _with_targets(model, x, y, batch_size)
     findings = [*check_finite(model, x, outputs)]
     is_finite = not findings

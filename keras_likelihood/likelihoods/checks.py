@@ -12,6 +12,26 @@ def as_numbers(values, name="Targets") -> np.ndarray:
     raise ValueError(f"{name} must be numbers. Received: dtype {values.dtype}")
 
 
+def finite_numbers(values, name="Targets") -> np.ndarray:
+    """Converts to finite float64, also objects such as a column of pandas."""
+    values = np.asarray(values)
+    if values.dtype == object:
+        try:
+            values = values.astype("float64")
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"{name} must be numbers. Received: {error}"
+            ) from error
+    values = as_numbers(values, name).astype("float64")
+    if not np.isfinite(values).all():
+        raise ValueError(
+            f"{name} must be finite. Received: "
+            f"{(~np.isfinite(values)).sum()} values that are NaN, None or "
+            "infinite"
+        )
+    return values
+
+
 def to_float64(values) -> np.ndarray:
     """Converts a tensor or array to a float64 NumPy array."""
     return ops.convert_to_numpy(values).astype("float64")

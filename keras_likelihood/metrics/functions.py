@@ -8,6 +8,7 @@ from keras_likelihood.likelihoods.checks import (
     as_weight,
     check_argument,
     check_coverage,
+    finite_numbers,
 )
 
 _SCHEMES = ("uniform", "adaptive")
@@ -73,6 +74,7 @@ def binned_error(
     fits = norm == 2 or (norm == 1 and not debiased)
     check_argument("norm", norm, fits, "1 or 2, and 2 if `debiased`")
     confidence = np.asarray(confidence)
+    _check_unit("confidence", confidence)
     weight = as_weight(weight, confidence.shape)
     if scheme == "uniform":
         index = np.clip((confidence * bins).astype(int), 0, bins - 1)
@@ -162,15 +164,17 @@ def normal_crps(y_true, prediction, scale) -> float:
     CRPS = s (z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi)),
     z = (y - prediction) / s
     """
+    given = {"y_true": y_true, "prediction": prediction, "scale": scale}
     y_true, prediction, scale = (
-        np.asarray(values, dtype="float64")
-        for values in (y_true, prediction, scale)
+        finite_numbers(values, f"`{name}`") for name, values in given.items()
     )
     if y_true.shape != prediction.shape:
         raise ValueError(
             "Targets and predictions must have equal shapes. "
             f"Received: {y_true.shape} and {prediction.shape}"
         )
+    least = scale.min(initial=1)
+    check_argument("scale", least, least > 0, "> 0 everywhere")
     z = (y_true - prediction) / scale
     return float(np.mean(scale * standard_normal_crps(z)))
 
@@ -182,18 +186,29 @@ def standard_normal_crps(z):
 
 
 def _checked_cdf(cdf_values):
-    values = np.ravel(np.asarray(cdf_values, dtype="float64"))
-    if not (values.min() >= 0 and values.max() <= 1):
-        raise ValueError(
-            "`cdf_values` must lie in [0, 1]. Received: values from "
-            f"{values.min():.3g} to {values.max():.3g}"
-        )
+    values = finite_numbers(cdf_values, "`cdf_values`").ravel()
+    _check_unit("cdf_values", values)
     return values
 
 
+def _check_unit(name, values):
+    """Raises an error unless the values, at least one, lie in [0, 1]."""
+    if not values.size or values.min() < 0 or values.max() > 1:
+        text = (
+            f"values from {values.min():.3g} to {values.max():.3g}"
+            if values.size
+            else "no values"
+        )
+        raise ValueError(
+            f"`{name}` must be one or more values in [0, 1]. Received: {text}"
+        )
+
+
 def _outcomes(y_true, probabilities):
+    finite_numbers(y_true, "`y_true`")
     y_true = np.asarray(y_true)
-    p = np.asarray(probabilities, dtype="float64")
+    p = finite_numbers(probabilities, "`probabilities`")
+    _check_unit("probabilities", p)
     if p.shape == y_true.shape:
         p = np.stack([1 - p, p], axis=-1)
     elif p.shape[:-1] == y_true.shape and p.shape[-1] == 1:
@@ -203,11 +218,14 @@ def _outcomes(y_true, probabilities):
             "`y_true` must have the shape of `probabilities` without the last "
             f"axis. Received: {y_true.shape} and {p.shape}"
         )
-    if not (np.isfinite(y_true).all() and np.isfinite(p).all()):
+    total = p.sum(axis=-1)
+    away = np.abs(total - 1).max()
+    # Softmax in half precision.
+    if away > 0.01:
         raise ValueError(
-            "`y_true` and `probabilities` must be finite. Received: "
-            f"{(~np.isfinite(y_true)).sum()} and {(~np.isfinite(p)).sum()} "
-            "values that are not finite"
+            "`probabilities` must sum to 1 over the last axis. Apply a softmax "
+            f"to logits. Received: sums from {total.min():.3g} to "
+            f"{total.max():.3g}"
         )
     is_class = (y_true % 1 == 0) & (y_true >= 0) & (y_true < p.shape[-1])
     check_argument(

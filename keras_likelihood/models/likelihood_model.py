@@ -228,7 +228,7 @@ class LikelihoodModel(LikelihoodStep):
             given.update(zip(named, values, strict=True))
         fit_arguments.build_optimizer(self)
         try:
-            with keeping_values(self):
+            with keeping_values(self, trains=True):
                 return super().fit(*bound.args, **bound.kwargs)
         finally:
             for parameter in own:

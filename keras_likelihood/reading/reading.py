@@ -8,6 +8,7 @@ import keras
 import numpy as np
 
 from keras_likelihood import likelihoods
+from keras_likelihood.backend.kept_values import keeping_values
 from keras_likelihood.conformal.scores import ConformalScores
 from keras_likelihood.constraints import Constraint
 from keras_likelihood.layers import LikelihoodHead, PredictedParameter
@@ -193,7 +194,8 @@ def per_example(values) -> np.ndarray:
 def read_model(model, x, *, batch_size: int = 256) -> list[Reading]:
     """Runs a model or `.keras` file once and reads every output."""
     model = load_model(model)
-    output = model.predict(x, batch_size=batch_size, verbose=0)
+    with keeping_values(model):
+        output = model.predict(x, batch_size=batch_size, verbose=0)
     outputs = output if isinstance(output, dict) else {"": output}
     losses = getattr(model, "loss", None)
     if not isinstance(losses, dict):

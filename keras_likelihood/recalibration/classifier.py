@@ -136,6 +136,7 @@ class ClassifierRecalibrator:
             logits, y, features, sample_weight
         )
         rows, shape = inputs.as_logits(logits, from_logits)
+        self._classes = rows.shape[1]
         weight = as_weight(weight, shape[:-1])
         labels = as_labels(y, shape, weight)
         found = self._rows_of_features(features, shape[:-1])
@@ -187,6 +188,13 @@ class ClassifierRecalibrator:
             ]
             return np.concatenate(answers, axis=-1)
         rows, shape = inputs.as_logits(logits, from_logits)
+        # A search over methods fits some of them without `fit_arrays`.
+        classes = getattr(self, "_classes", rows.shape[1])
+        if rows.shape[1] != classes:
+            raise ValueError(
+                f"`logits` must have the {classes} classes of the calibration "
+                f"data. Received: {rows.shape[1]} classes"
+            )
         found = self._rows_of_features(features, shape[:-1])
         calibrated = np.exp(log_softmax(self._apply(rows, found), axis=1))
         if shape[-1] == 1:

@@ -84,6 +84,10 @@ def as_logits(values, from_logits: bool):
 def _as_floats(values, default):
     """An array of float32 or wider; non-float types become `default`."""
     values = np.asarray(values)
+    if values.dtype.kind not in "biufO":
+        raise ValueError(
+            f"Outputs must be numbers. Received: dtype {values.dtype}"
+        )
     if values.dtype.kind != "f":
         return values.astype(default)
     return values if values.itemsize >= 4 else values.astype("float32")

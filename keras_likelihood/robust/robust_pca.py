@@ -21,6 +21,11 @@ from keras_likelihood.robust.scale_regressors import check_options
 _SUBSETS, _SCREENING_ROWS, _KEEP = 100, 300, 3
 
 
+def _exponent(x):
+    """Exponent of the power of two above the largest absolute value."""
+    return int(np.frexp(np.abs(x).max())[1])
+
+
 def squared_distances(x, mean, basis):
     """Squared distances of the rows of x to the subspace, `(n,)`."""
     centred = x - mean
@@ -67,7 +72,7 @@ def _spherical(x, components):
     """Principal directions of the rows scaled to unit length."""
     center = np.median(x, axis=0)
     length = np.linalg.norm(x - center, axis=1)
-    weight = 1 / np.maximum(length, 1e-9 * length.max() + 1e-300) ** 2
+    weight = 1 / np.maximum(length, 1e-9 * length.max() + 1e-150) ** 2
     rows = np.sqrt(weight)[:, None] * (x - center)
     rows = np.vstack([rows, -rows])
     return center, _principal(rows, np.ones(len(rows)), components)[1]
@@ -181,18 +186,25 @@ class RobustPCA(
             f"{most} for n_samples={n} and n_features={d}",
         )
         rng = check_random_state(self.random_state)
+        # Squares of values of any size stay finite in this unit.
+        exponent = _exponent(X)
+        unit = np.ldexp(X, -exponent)
         with one_blas_thread():
-            self.mean_, self.components_, self.floor_ = solve_subspace(
-                X, self.n_components, self.restraint, self.floor, rng
+            mean, self.components_, floor = solve_subspace(
+                unit, self.n_components, self.restraint, self.floor, rng
             )
+        self.mean_ = np.ldexp(mean, exponent)
+        self.floor_ = float(np.ldexp(floor, exponent))
         self.scale_ = self._scales(X)
-        weight = (self.floor_ / self.scale_) ** 2
+        weight = (self.floor_ / self.scale_) ** 2 if self.floor_ else np.ones(n)
         tiny = np.finfo("float64").tiny
         freedom = max(weight.sum() - 1, tiny)
-        self.explained_variance_ = weight @ self._along(X) ** 2 / freedom
-        total = (weight @ (X - self.mean_) ** 2).sum() / freedom
-        total = max(total, tiny)
-        self.explained_variance_ratio_ = self.explained_variance_ / total
+        centred = unit - mean
+        variance = weight @ (centred @ self.components_.T) ** 2 / freedom
+        total = max((weight @ centred**2).sum() / freedom, tiny)
+        self.explained_variance_ratio_ = variance / total
+        with np.errstate(over="ignore"):
+            self.explained_variance_ = np.ldexp(variance, 2 * exponent)
         return self
 
     def _along(self, x):
@@ -217,9 +229,11 @@ class RobustPCA(
 
     def _scales(self, x):
         across = x.shape[1] - len(self.components_)
-        squares = squared_distances(x, self.mean_, self.components_)
+        exponent = _exponent(x)
+        unit, mean = np.ldexp(x, -exponent), np.ldexp(self.mean_, -exponent)
+        squares = squared_distances(unit, mean, self.components_)
         scale = np.sqrt(squares / (across + self.restraint))
-        return np.maximum(self.floor_, scale)
+        return np.maximum(self.floor_, np.ldexp(scale, exponent))
 
     @property
     def _n_features_out(self):

@@ -10,7 +10,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from keras_likelihood.backend.threads import one_blas_thread
-from keras_likelihood.likelihoods.checks import as_weight, check_argument
+from keras_likelihood.likelihoods.checks import (
+    as_weight,
+    check_argument,
+    finite_numbers,
+)
 from keras_likelihood.robust import data_scale, gated, starts
 
 
@@ -39,9 +43,9 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
                 matter. A weight of 2 equals a repeated row. Defaults to ones.
         """
         X, y = validate_data(  # noqa: N806
-            self, X, y, dtype="float64", y_numeric=True, ensure_min_samples=2
+            self, X, y, dtype="float64", y_numeric=False, ensure_min_samples=2
         )
-        y = y.astype("float64")
+        y = finite_numbers(y)
         weight = as_weight(sample_weight, y.shape)
         rng = check_random_state(self.random_state)
         rows, targets, weight = starts.canonical_rows(X, y, weight)
@@ -82,9 +86,8 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         options: dict = {"dtype": "float64", "reset": False}
         if y is None:
             return self._floors(validate_data(self, X, **options))
-        return self._scales(
-            *validate_data(self, X, y, y_numeric=True, **options)
-        )
+        X, y = validate_data(self, X, y, **options)  # noqa: N806
+        return self._scales(X, finite_numbers(y))
 
     def _floors(self, x):
         floors = np.exp(x @ self.scale_coef_ + self.scale_intercept_)

@@ -205,6 +205,12 @@ def notes_of(columns: list[Column], cells: list[Array]) -> list[str]:
             said["Dates"].append(f"{name} ({_in_words(column.date_format)})")
         if column.kind != "ignored" and not has_value(values).all():
             said["With missing values"].append(name)
+        if column.kind == "number":
+            size = np.abs(column._numbers(values))
+            outside = (size > _LARGEST) | ((size > 0) & (size < 1 / _LARGEST))
+            if outside.any():
+                words = "Too large or small for float32, and clipped"
+                said[words].append(f"{int(outside.sum())} in `{name}`")
         bad = column.unreadable(values)
         if bad.any():
             row = int(bad.argmax())

@@ -17,6 +17,9 @@ from keras_likelihood.tables.columns import as_numbers
 from keras_likelihood.tabular import targets, training
 from keras_likelihood.tabular.table_estimator import TableEstimator
 
+_FARTHEST = 1e15
+"""Largest target, and the inverse of the smallest spread of the targets."""
+
 
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class Regressor(RegressorMixin, TableEstimator):
@@ -79,6 +82,14 @@ class Regressor(RegressorMixin, TableEstimator):
             raise ValueError(
                 "The targets must differ: there is nothing to predict. "
                 f"Received: {y[0]:g} in every row"
+            )
+        size, spread = np.abs(y).max(), np.ptp(y / 2) * 2
+        if size > _FARTHEST or spread < 1 / _FARTHEST:
+            raise ValueError(
+                "The targets must be of a size whose square fits float32. "
+                f"Divide them by {size:.0e} and multiply the predictions by "
+                f"it. Received: targets up to {size:.2g}, which differ by "
+                f"{spread:.2g}"
             )
         self.likelihood_ = targets.checked_likelihood(self.likelihood, y)
         return y

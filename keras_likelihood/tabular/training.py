@@ -11,6 +11,7 @@ from keras import ops
 
 from keras_likelihood.backend.compiled import compiled
 from keras_likelihood.backend.gradients import value_gradient_and_others
+from keras_likelihood.backend.kept_values import keeping_values
 from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.ensembles.ensemble import EnsembleLoss, MemberOutputs
 from keras_likelihood.ensembles.member_networks import MemberNetworks
@@ -350,7 +351,8 @@ def _has_converged(losses: list[float], settings: Settings) -> bool:
 
 def predict_rows(model: keras.Model, x: Array) -> Any:
     """`predict` in large batches."""
-    return model.predict(x, batch_size=BATCH, verbose=0)
+    with keeping_values(model):
+        return model.predict(x, batch_size=BATCH, verbose=0)
 
 
 def distribution_by(

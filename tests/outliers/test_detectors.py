@@ -263,6 +263,10 @@ def test_a_file_has_no_options_of_compile(fitted, x, tmp_path):
     fitted.save(tmp_path / "detector.zip")
     loaded = type(fitted).load(tmp_path / "detector.zip")
     assert not loaded.model_.compiled
+    loaded.save(tmp_path / "again.zip")
+    again = type(fitted).load(tmp_path / "again.zip")
+    scores = loaded.decision_function(x)
+    np.testing.assert_array_equal(again.decision_function(x), scores)
 
 
 def test_load_as_another_detector_is_refused(fitted, tmp_path):

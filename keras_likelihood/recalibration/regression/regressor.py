@@ -11,6 +11,7 @@ from keras_likelihood import likelihoods
 from keras_likelihood.likelihoods.checks import (
     as_weight,
     check_argument,
+    finite_numbers,
     to_float64,
 )
 from keras_likelihood.metrics.functions import calibration_error
@@ -255,12 +256,12 @@ class GlobalRescaling(RegressorRecalibrator):
 
 def as_column(values, name):
     """Returns finite numbers `(n,)`, as float64, from `(n,)` or `(n, 1)`."""
-    values = np.asarray(values, dtype="float64")
+    values = finite_numbers(values, f"`{name}`")
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
-    if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all():
+    if values.ndim != 1 or len(values) == 0:
         raise ValueError(
-            f"`{name}` must be finite and of shape (n,) or (n, 1). "
+            f"`{name}` must be of shape (n,) or (n, 1). "
             f"Received: shape {values.shape}"
         )
     return values
