@@ -89,9 +89,8 @@ def read_examples(
         if not hasattr(estimator, "classes_"):
             raise CommandError(
                 f"{args.model}: `fit` has already calibrated this model. Its "
-                "page shows the calibration and the rows that fit worst; use "
-                "`keras-likelihood predict` for intervals, and "
-                "`keras-likelihood audit` without a model for other targets"
+                "page shows the calibration and the rows that fit worst. Use "
+                "`keras-likelihood predict` for intervals"
             )
         columns = read_file(path)
         known = [column.name for column in estimator.columns_]
