@@ -1,6 +1,5 @@
 """Ranks suspicious examples and writes them to a page."""
 
-import os
 from typing import Any
 
 import keras
@@ -8,6 +7,7 @@ import numpy as np
 
 from keras_likelihood.auditing import report
 from keras_likelihood.auditing.decisions import as_numpy
+from keras_likelihood.backend.files import Path
 from keras_likelihood.backend.types import Array
 from keras_likelihood.likelihoods import Softmax
 from keras_likelihood.likelihoods.checks import check_argument
@@ -24,7 +24,7 @@ def audit(
     model: Any,
     x: Any,
     y: Any,
-    output: str | os.PathLike | None = "audit.html",
+    output: Path | None = "audit.html",
     *,
     data_parameter: Any = None,
     label_names: Any = None,
@@ -138,7 +138,7 @@ def _classes(reading: Reading, task: str | None) -> int | None:
             "are not supported. Audit one output at a time. "
             f"Received: {name} of shape {shape}"
         )
-    return max(shape[1], 2)
+    return max(int(shape[1]), 2)
 
 
 def check_task(task: str | None) -> None:

@@ -3,14 +3,13 @@
 import csv
 import hashlib
 import io
-import os
 import re
 from typing import Any
 
 import keras
 import numpy as np
 
-from keras_likelihood.backend.files import open_regular
+from keras_likelihood.backend.files import Path, open_regular
 from keras_likelihood.backend.types import Array
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.reading.targets import as_labels
@@ -30,7 +29,7 @@ def mark_of(y: Array, classes: int | None) -> str:
     return f"{kind}-{count}-{len(y)}-{digest}"
 
 
-def apply(y: Any, path: str | os.PathLike) -> tuple[Array, Array]:
+def apply(y: Any, path: Path) -> tuple[Array, Array]:
     """Corrects labels with the decisions exported from an audit page.
 
     The button "Export CSV" of the page writes the file. Labels marked *right*
@@ -104,11 +103,11 @@ def apply(y: Any, path: str | os.PathLike) -> tuple[Array, Array]:
 def as_numpy(values: Any) -> Array:
     """Converts a list or a tensor to a NumPy array."""
     if keras.ops.is_tensor(values):
-        return keras.ops.convert_to_numpy(values)
+        values = keras.ops.convert_to_numpy(values)
     return np.asarray(values)
 
 
-def _read(path: str | os.PathLike) -> list[dict[str, str]]:
+def _read(path: Path) -> list[dict[str, str]]:
     try:
         opened = open_regular(path)
         with io.TextIOWrapper(opened, "utf-8-sig", newline="") as file:

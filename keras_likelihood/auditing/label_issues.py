@@ -118,6 +118,7 @@ def true_class_probabilities(
     prior = np.clip(memory + left / classes, 1e-4, 1) ** power
     prior /= prior.sum(axis=1, keepdims=True)
     rows = [np.flatnonzero(y == k) for k in range(classes)]
+    found: Array = prior
     confusion = 0.8 * np.eye(classes) + 0.2 / classes
     for _ in range(_ROUNDS):
         confusion /= confusion.sum(axis=1, keepdims=True)

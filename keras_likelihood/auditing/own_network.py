@@ -204,7 +204,8 @@ def fill_missing(x: Any) -> Array:
     # An empty column has no median.
     middle = np.nanmedian(np.where(missing.all(axis=0), 0, x), axis=0)
     filled = np.where(missing, middle, x)
-    return np.concatenate([filled, missing[:, some].astype(x.dtype)], axis=1)
+    gaps = missing[:, some].astype(x.dtype)
+    return np.asarray(np.concatenate([filled, gaps], axis=1))
 
 
 def _as_inputs(x: Any, y: Any) -> tuple[Array, Array]:

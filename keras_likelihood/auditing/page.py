@@ -9,6 +9,7 @@ import numpy as np
 
 from keras_likelihood.auditing.decisions import mark_of
 from keras_likelihood.auditing.report import AuditReport
+from keras_likelihood.backend.files import Path
 from keras_likelihood.backend.types import Array
 from keras_likelihood.pages.charts import histogram
 from keras_likelihood.pages.examples import (
@@ -39,7 +40,7 @@ APPLY = (
 def write_audit(
     report: AuditReport,
     shown: Unseen,
-    output: str | os.PathLike,
+    output: Path,
     top: int,
     title: str,
     y: Any = None,
@@ -50,14 +51,14 @@ def write_audit(
     n, count = len(report.scores), report.num_issues
     if y is None or names:
         y = issues["given_label"]
-    mark = mark_of(y, names and len(names))
+    mark = mark_of(y, len(names) if names else None)
     what = "label errors" if names else "bad targets"
     suspected = issues["is_label_issue"]
     # Pairs of given and predicted label, most suspects first.
     labels = issues["given_label"], issues["predicted_label"]
     both = zip(*(v[suspected].tolist() for v in labels), strict=True)
     pairs = collections.Counter(sorted(both)).most_common() if names else []
-    used: collections.Counter = collections.Counter()
+    used: collections.Counter[int] = collections.Counter()
     for pair, number in pairs:
         used.update(dict.fromkeys(pair, number))
     confused = sorted(label for label, _ in used.most_common(MOST_CLASSES))
@@ -77,7 +78,9 @@ def write_audit(
         names=names,
         pairs=pairs,
         confused=confused,
-        is_long=any(len(names[label]) > 3 for label in confused),
+        is_long=any(len(names[label]) > 3 for label in confused)
+        if names
+        else False,
         histogram=histogram(report.scores, suspected, report.score_name),
         apply_words=apply[0],
         apply_line=apply[1],

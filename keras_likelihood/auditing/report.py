@@ -1,12 +1,12 @@
 """Ranks labels and targets by the predictions of a model."""
 
 import dataclasses
-import os
 from typing import Any
 
 import numpy as np
 
 from keras_likelihood.auditing import label_issues
+from keras_likelihood.backend.files import Path
 from keras_likelihood.backend.types import Array
 from keras_likelihood.data_parameters import DataParameter
 from keras_likelihood.likelihoods.checks import check_argument, to_float64
@@ -43,9 +43,9 @@ class AuditReport:
     scores: Array
     score_name: str
     score_meaning: str
-    label_issues: dict
+    label_issues: dict[str, Array]
     nll: Array
-    columns: dict = dataclasses.field(default_factory=dict)
+    columns: dict[str, Array] = dataclasses.field(default_factory=dict)
     rule: str = ""
     path: str | None = None
     label_names: list[str] | None = None
@@ -66,7 +66,7 @@ class AuditReport:
         # Likelihoods break ties of qualities at zero.
         return issues[np.lexsort((-self.nll[issues], quality))]
 
-    def to_csv(self, path: str | os.PathLike) -> None:
+    def to_csv(self, path: Path) -> None:
         """Writes the index, `label_issues` and the score to a .csv."""
         columns = {"index": np.arange(len(self.scores)), **self.label_issues}
         columns["score"] = self.scores

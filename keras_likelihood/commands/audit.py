@@ -1,12 +1,16 @@
 """`keras-likelihood audit`: writes a page of doubtful labels."""
 
+import argparse
 import pathlib
+from typing import Any
 
 import numpy as np
 
 from keras_likelihood.backend.files import replacing
+from keras_likelihood.backend.types import Array
 from keras_likelihood.commands import files, outputs
 from keras_likelihood.tables.csv_files import CsvFile
+from keras_likelihood.tables.table_files import is_text_table
 
 add_parser = outputs.new_command(
     "audit",
@@ -43,10 +47,10 @@ add_parser = outputs.new_command(
 )
 
 
-def run(args) -> None:
+def run(args: argparse.Namespace) -> None:
     default = "corrected.npz" if args.apply else "audit.html"
     args.output = args.output or default
-    suffix = ".csv" if files.is_text_table(args.data) else ".npz"
+    suffix = ".csv" if is_text_table(args.data) else ".npz"
     needed = suffix if args.apply else ""
     outputs.check_files(args, "output", "issues", suffix=needed)
     if args.model and args.epochs and not args.apply:
@@ -86,7 +90,13 @@ def run(args) -> None:
     _print(report, args, command)
 
 
-def _judge(args, model, x, y, names):
+def _judge(
+    args: argparse.Namespace,
+    model: Any,
+    x: Array,
+    y: Array,
+    names: list[str] | None,
+) -> Any:
     """Audits with the model, or with a network that is trained here."""
     from keras_likelihood.auditing import fill_missing, train_for_audit
     from keras_likelihood.auditing.audit import audit
@@ -100,12 +110,14 @@ def _judge(args, model, x, y, names):
     x = fill_missing(x)
     with args.console.progress("training a network", 0) as on_epoch:
         fit = {"task": args.task, "epochs": args.epochs, "on_epoch": on_epoch}
-        network = train_for_audit(x, y, classes=names and len(names), **fit)
+        network = train_for_audit(
+            x, y, classes=len(names) if names else None, **fit
+        )
     options["data_parameter"] = network.data_parameter
     return audit(network.model, x, y, None, **options)
 
 
-def _apply(args, data):
+def _apply(args: argparse.Namespace, data: dict[str, Any]) -> None:
     """Writes the data with the corrected labels."""
     from keras_likelihood.auditing import apply
 
@@ -135,7 +147,7 @@ def _apply(args, data):
     )
 
 
-def _read_names(path):
+def _read_names(path: str | None) -> list[str] | None:
     """Reads one name per line; `None` without a path."""
     if path is None:
         return None
@@ -147,7 +159,7 @@ def _read_names(path):
         ) from error
 
 
-def worst_examples(report, most: int = 8) -> list[dict]:
+def worst_examples(report: Any, most: int = 8) -> list[dict[str, Any]]:
     """The worst suspects, or the highest scores if nothing is suspected."""
     names, columns = report.label_names, report.columns
     columns = {"score": report.scores, **columns}
@@ -162,7 +174,7 @@ def worst_examples(report, most: int = 8) -> list[dict]:
     return found
 
 
-def _print(report, args, command):
+def _print(report: Any, args: argparse.Namespace, command: str) -> None:
     console = args.console
     n, issues = len(report.scores), report.num_issues
     what = "targets" if report.task == "regression" else "labels"
@@ -185,6 +197,6 @@ def _print(report, args, command):
     )
 
 
-def shown(value) -> str:
+def shown(value: Any) -> str:
     """A number or a name as text for a table."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -6,6 +6,8 @@ import math
 import re
 import sys
 import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,8 +23,10 @@ class Console:
     is plain in a pipe or a file. Progress goes to stderr.
     """
 
-    def __init__(self, command: str, *, as_json=False, quiet=False):
-        self._results = {"command": command}
+    def __init__(
+        self, command: str, *, as_json: bool = False, quiet: bool = False
+    ):
+        self._results: dict[str, Any] = {"command": command}
         self._as_json = as_json
         self._quiet = quiet
         self._is_silent = as_json or quiet
@@ -34,13 +38,19 @@ class Console:
 
             _rich().print(Text(printable(text), style=style or ""))
 
-    def facts(self, facts: dict) -> None:
+    def facts(self, facts: dict[str, Any]) -> None:
         """Prints one name and value on each line."""
         width = max(map(len, facts))
         for name, value in facts.items():
             self.say(f"{name:{width}}  {value}")
 
-    def table(self, columns, rows, *, best: int | None = None) -> None:
+    def table(
+        self,
+        columns: Sequence[str],
+        rows: Iterable[Iterable[Any]],
+        *,
+        best: int | None = None,
+    ) -> None:
         """Prints a table, whose row number `best` is marked.
 
         Columns of numbers are aligned to the right.
@@ -54,15 +64,15 @@ class Console:
         console = _rich()
         frame = SIMPLE_HEAD if console.is_terminal else None
         table = Table(box=frame, pad_edge=False, header_style="bold")
-        rows = [[printable(cell) for cell in row] for row in rows]
+        texts = [[printable(cell) for cell in row] for row in rows]
         for at, name in enumerate(columns):
             table.add_column(Text(printable(name)))
-            if all(_NUMBER.fullmatch(row[at]) for row in rows) and rows:
+            if texts and all(_NUMBER.fullmatch(row[at]) for row in texts):
                 table.columns[-1].justify = "right"
         if best is not None:
             table.add_column("")
-            rows[best].append(printable("◀ best", "< best"))
-        for number, row in enumerate(rows):
+            texts[best].append(printable("◀ best", "< best"))
+        for number, row in enumerate(texts):
             style = "bold green" if number == best else None
             table.add_row(*map(Text, row), style=style)
         with console.capture() as captured:
@@ -77,21 +87,24 @@ class Console:
         for line in (command or "").splitlines():
             self.say(f"  {line}", style="cyan")
 
-    def result(self, **values) -> None:
+    def result(self, **values: Any) -> None:
         """Stores values for the JSON document."""
         self._results.update(values)
 
     @contextlib.contextmanager
-    def progress(self, text: str, after: float = 2.0):
+    def progress(
+        self, text: str, after: float = 2.0
+    ) -> Iterator[Callable[[float, float], None]]:
         """Yields a function of the number of finished steps and of all steps.
 
         A terminal shows one line, which is updated. Elsewhere about ten lines
         are printed. Nothing is printed in the first `after` seconds.
         """
-        begun, first, said = time.monotonic(), None, 0
+        begun, said = time.monotonic(), 0.0
+        first: tuple[float, float] | None = None
         is_terminal = sys.stderr.isatty()
 
-        def show(done, total):
+        def show(done: float, total: float) -> None:
             nonlocal first, said
             now = time.monotonic()
             # The first step also compiles, so its time is not typical.
@@ -138,7 +151,7 @@ def printable(text: str, otherwise: str | None = None) -> str:
     return shown if otherwise is None or shown == text else otherwise
 
 
-def _rich():
+def _rich() -> Any:
     from rich.console import Console as RichConsole
 
     console = RichConsole(markup=False, highlight=False, emoji=False)
@@ -147,7 +160,7 @@ def _rich():
     return console
 
 
-def _plain(value):
+def _plain(value: Any) -> Any:
     """Converts a value to JSON, which has no NaN and no infinity."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()

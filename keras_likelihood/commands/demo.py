@@ -6,6 +6,7 @@ import os
 import pathlib
 import sys
 import webbrowser
+from collections.abc import Callable
 from typing import Any
 
 from keras_likelihood.commands import outputs
@@ -66,7 +67,7 @@ def _tell(args: argparse.Namespace, labels: pathlib.Path) -> list[Any]:
     from keras_likelihood.commands import stories
 
     console, parts = args.console, []
-    examples = (
+    examples: tuple[Callable[[bool], Any], ...] = (
         stories.curve_story,
         stories.table_story,
         functools.partial(stories.label_story, page=labels),

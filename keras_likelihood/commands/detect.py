@@ -2,14 +2,19 @@
 
 import argparse
 import pathlib
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
+from keras_likelihood.backend.types import Array
 from keras_likelihood.commands import files, outputs
 from keras_likelihood.tables import csv_files
 from keras_likelihood.tables.table_files import NumberTable, is_text_table
 
 DETECTORS = {"pca": "PCAScale", "autoencoder": "AutoencoderScale"}
+_SHOWN = ["row", "score", "flagged", "columns that make it strange"]
+Progress = Callable[[int, int], None]
 FIT_ROWS = 2**18
 """Largest number of rows that a detector is fitted to.
 
@@ -17,7 +22,7 @@ Its training uses 256,000 rows in total.
 """
 
 
-def _share(text):
+def _share(text: str) -> float:
     value = float(text)
     if not 0 < value <= 0.5:
         raise argparse.ArgumentTypeError(
@@ -51,9 +56,9 @@ add_parser = outputs.new_command(
 )
 
 
-def run(args) -> None:
-    scores = pathlib.Path(args.data).with_suffix(".scores.csv")
-    args.output = args.output or str(scores)
+def run(args: argparse.Namespace) -> None:
+    default = pathlib.Path(args.data).with_suffix(".scores.csv")
+    args.output = args.output or str(default)
     outputs.check_files(args, "output", "save", "page")
     if args.page:
         # A missing package must fail before the long computation.
@@ -68,19 +73,46 @@ def run(args) -> None:
         detector = fit_detector(x, on_round, name, **options)
     scores, rows, places = detector.decision_scores_, x, np.arange(count)
     if count > len(x):
-        given = detector, table, count, args.top
         with console.progress("scoring the rows") as on_rows:
-            scores, rows, places = score_parts(*given, on_rows)
-    found = {"row": range(count), "score": (f"{s:.6g}" for s in scores)}
+            scores, rows, places = score_parts(
+                detector, table, count, args.top, on_rows
+            )
     flags = scores > detector.threshold_
-    csv_files.write_csv(args.output, found | {"outlier": flags.astype(int)})
+    columns = {"row": range(count), "score": (f"{s:.6g}" for s in scores)}
+    csv_files.write_csv(args.output, columns | {"outlier": flags.astype(int)})
     if args.save:
         detector.save(args.save)
-    some = rows, places, scores[places], table.filled_names, args.top
-    strange = strangest(detector, *some)
-    _show(
-        args, table.notes, detector.threshold_, scores, flags, strange, len(x)
+    found = strangest(
+        detector, rows, places, scores[places], table.filled_names, args.top
     )
+    words = (
+        f"{int(flags.sum())} of {count} rows are flagged, the share set by "
+        f"--contamination ({args.contamination:g}). Their scores are above the "
+        f"threshold {detector.threshold_:.3f}."
+    )
+    if len(x) < count:
+        words += (
+            f" The detector was fitted to a random sample of {len(x)} rows."
+        )
+    cells = [
+        [
+            str(row["row"]),
+            f"{row['score']:.3f}",
+            "yes" if row["flagged"] else "no",
+            describe_columns(row["columns"]),
+        ]
+        for row in found
+    ]
+    if cells:
+        console.table(_SHOWN, cells)
+        console.say("(robust deviations from the column's median)", "dim")
+    console.say(f"{words} The scores are in {args.output}")
+    console.result(strangest=found, rows=count, fitted_rows=len(x))
+    console.result(flagged=flags.sum(), threshold=detector.threshold_)
+    console.result(notes=table.notes, detector=args.save, page=args.page)
+    console.result(output=args.output)
+    if args.page:
+        _write_page(args, [words, *table.notes], scores, flags, cells)
     if args.save:
         console.next_step(
             "score new rows with the saved detector, in Python:",
@@ -95,7 +127,34 @@ def run(args) -> None:
     )
 
 
-def fit_detector(x, on_round, name: str = "PCAScale", **options):
+def _write_page(
+    args: argparse.Namespace,
+    notes: list[str],
+    scores: Array,
+    flags: Array,
+    cells: list[list[str]],
+) -> None:
+    from keras_likelihood.pages.charts import histogram
+    from keras_likelihood.pages.page import Part, Table, write_page
+
+    part = Part(
+        "Strange rows",
+        " ".join(f"{note.removesuffix('.')}." for note in notes),
+        [
+            histogram(scores, flags, "score", "flagged"),
+            Table(_SHOWN, cells, "The strangest rows"),
+            "Deviations are robust: from the column's median, in units of its "
+            "median deviation.",
+        ],
+    )
+    facts = {"Data": args.data, "Detector": DETECTORS[args.detector]}
+    title = f"Strange rows of {pathlib.Path(args.data).name}"
+    write_page(args.page, "report.html", title, facts=facts, parts=[part])
+
+
+def fit_detector(
+    x: Array, on_round: Progress, name: str = "PCAScale", **options: Any
+) -> Any:
     """Fits a detector to a table `(rows, columns)`."""
     import keras
 
@@ -110,7 +169,7 @@ def fit_detector(x, on_round, name: str = "PCAScale", **options):
     return detector.fit(x)
 
 
-def describe_columns(columns) -> str:
+def describe_columns(columns: list[dict[str, Any]]) -> str:
     """Describes the columns of a strange row."""
     words = [
         f"{c['name']} = {c['value']:.6g} ({c['deviations']:+.3g} deviations)"
@@ -121,60 +180,11 @@ def describe_columns(columns) -> str:
     return f"the combination of its values; most unusual: {words[0]}"
 
 
-def _show(args, notes, threshold, scores, flags, strange, fitted_rows):
-    """Prints the result, and writes the page if requested."""
-    console, rows, flagged = args.console, len(scores), int(flags.sum())
-    columns = ["row", "score", "flagged", "columns that make it strange"]
-    cells = [
-        [
-            str(row["row"]),
-            f"{row['score']:.3f}",
-            "yes" if row["flagged"] else "no",
-            describe_columns(row["columns"]),
-        ]
-        for row in strange
-    ]
-    if cells:
-        console.table(columns, cells)
-        console.say("(robust deviations from the column's median)", "dim")
-    words = (
-        f"{flagged} of {rows} rows are flagged, the share set by "
-        f"--contamination ({args.contamination:g}). Their scores are above the "
-        f"threshold {threshold:.3f}."
-    )
-    if fitted_rows < rows:
-        words += " The detector was fitted to a random sample of "
-        words += f"{fitted_rows} of them."
-    console.say(f"{words} The scores are in {args.output}")
-    console.result(strangest=strange, rows=rows, fitted_rows=fitted_rows)
-    console.result(flagged=flagged, threshold=threshold, output=args.output)
-    console.result(notes=notes, detector=args.save, page=args.page)
-    if not args.page:
-        return
-    from keras_likelihood.pages.charts import histogram
-    from keras_likelihood.pages.page import Part, Table, write_page
-
-    part = Part(
-        "Strange rows",
-        " ".join([words, *(f"{n}." for n in notes)]),
-        [
-            histogram(scores, flags, "score", "flagged"),
-            Table(columns, cells, "The strangest rows"),
-            "Deviations are robust: from the column's median, in units of its "
-            "median deviation.",
-        ],
-    )
-    facts = {"Data": args.data, "Detector": DETECTORS[args.detector]}
-    title = f"Strange rows of {pathlib.Path(args.data).name}"
-    write_page(args.page, "report.html", title, facts=facts, parts=[part])
-
-
 class TableFile(NumberTable):
     """A .csv, a .parquet, or an .npz with an array `X` or `x`."""
 
-    def __init__(self, path):
-        path = files.regular_file(path)
-        kind = path.suffix.lower()
+    def __init__(self, path: str):
+        kind = pathlib.Path(path).suffix.lower()
         if kind == ".parquet" or is_text_table(path):
             super().__init__(path)
             return
@@ -198,10 +208,12 @@ class TableFile(NumberTable):
             path, pieces=lambda: ((names, list(part.T)) for part in parts)
         )
 
-    def sample(self, most: int, random) -> tuple[np.ndarray, int]:
+    def sample(
+        self, most: int, random: np.random.Generator
+    ) -> tuple[Array, int]:
         """A random sample of at most `most` rows, and the number of rows.
 
-        The sampled rows keep their order. `random` is a NumPy generator.
+        The sampled rows keep their order.
         """
         rows, keys = np.empty((0, len(self.filled_names))), np.empty(0)
         count = 0
@@ -215,7 +227,9 @@ class TableFile(NumberTable):
         return rows, count
 
 
-def score_parts(detector, table, count: int, top: int, on_rows) -> tuple:
+def score_parts(
+    detector: Any, table: TableFile, count: int, top: int, on_rows: Progress
+) -> tuple[Array, Array, Array]:
     """Scores a table of `count` rows part by part.
 
     Returns all scores `(count,)`, the `top` rows with the highest scores, and
@@ -235,7 +249,14 @@ def score_parts(detector, table, count: int, top: int, on_rows) -> tuple:
     return scores, rows, places
 
 
-def strangest(detector, rows, places, scores, columns, count) -> list[dict]:
+def strangest(
+    detector: Any,
+    rows: Array,
+    places: Array,
+    scores: Array,
+    columns: list[str],
+    count: int,
+) -> list[dict[str, Any]]:
     """The strangest rows, each with the columns that make it strange.
 
     `places` are the row numbers in the table. Each dict has up to three

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import os
 import pathlib
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from keras_likelihood.backend import files
+from keras_likelihood.backend.files import Path
 from keras_likelihood.backend.types import Array
 from keras_likelihood.tables.columns import as_numbers, as_words, refuse_nan
 from keras_likelihood.tables.table_files import NumberTable, is_text_table
@@ -27,7 +27,7 @@ class UsageError(CommandError):
     status = 2
 
 
-def regular_file(path: str | os.PathLike) -> pathlib.Path:
+def regular_file(path: Path) -> pathlib.Path:
     """The path of a file. Raises an error if it is missing or empty."""
     path = pathlib.Path(path)
     if not path.is_file():
@@ -43,7 +43,9 @@ def _refusing(words: str, *others: type[Exception]) -> Iterator[None]:
     """Turns errors, except `others`, into a `CommandError` with this text."""
     try:
         yield
-    except (CommandError, files.FileError, MemoryError, *others):
+    except (CommandError, files.FileError, MemoryError):
+        raise
+    except others:
         raise
     except Exception as error:
         # The error type depends on the fault, the backend and the version.
@@ -53,7 +55,7 @@ def _refusing(words: str, *others: type[Exception]) -> Iterator[None]:
 
 def running(
     model_path: str, data_path: str
-) -> contextlib.AbstractContextManager:
+) -> contextlib.AbstractContextManager[None]:
     """A context in which the model is run on these data."""
     words = f"{data_path}: the model {model_path} cannot be run on `x`"
     return _refusing(words, ValueError, OSError)
@@ -152,7 +154,7 @@ def read_model_and_data(
 
 
 def read_arrays(
-    path: str | os.PathLike,
+    path: Path,
     required: tuple[str, ...],
     optional: tuple[str, ...] = (),
     missing: bool = False,
@@ -177,9 +179,7 @@ def read_arrays(
     }
 
 
-def _checked(
-    path: str | os.PathLike, name: str, values: Array, may_miss: bool
-) -> Array:
+def _checked(path: Path, name: str, values: Array, may_miss: bool) -> Array:
     allowed = NUMBERS + "SU" if name == "x" else NUMBERS
     if values.ndim == 0 or values.size == 0 or values.dtype.kind not in allowed:
         raise CommandError(

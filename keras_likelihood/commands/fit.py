@@ -2,6 +2,7 @@
 
 import argparse
 import pathlib
+from typing import Any
 
 from keras_likelihood.backend.files import replacing
 from keras_likelihood.backend.types import Array
@@ -59,6 +60,7 @@ def run(args: argparse.Namespace) -> None:
 
     options = {"members": args.members, "epochs": args.epochs}
     options["random_state"] = args.seed
+    model: Any
     if task == "regression":
         model = tabular.Regressor(likelihood=args.likelihood, **options)
     else:
@@ -95,7 +97,7 @@ def run(args: argparse.Namespace) -> None:
 def _task(args: argparse.Namespace, cells: Array) -> str:
     """The task: regression for more than two different numbers."""
     if args.task:
-        return args.task
+        return str(args.task)
     few = len(set(as_texts(cells)) - {None}) <= 2
     task = "regression" if is_numeric(cells) and not few else "classification"
     args.console.say(

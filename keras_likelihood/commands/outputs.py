@@ -8,6 +8,8 @@ import shlex
 import stat
 import tempfile
 import textwrap
+from collections.abc import Callable
+from typing import Any
 
 from keras_likelihood.commands.files import UsageError, regular_file
 from keras_likelihood.tables.table_files import (
@@ -17,10 +19,10 @@ from keras_likelihood.tables.table_files import (
 )
 
 
-def at_least(least: int):
+def at_least(least: int) -> Callable[[str], int]:
     """A type for argparse: whole numbers that are at least `least`."""
 
-    def whole_number(text):
+    def whole_number(text: str) -> int:
         if int(text) < least:
             raise argparse.ArgumentTypeError(
                 f"must be a whole number >= {least}. Received: {text}"
@@ -46,7 +48,7 @@ _EVERY_COMMAND = {
     "--traceback": "show the traceback of an error",
     "--force": "overwrite existing outputs",
 }
-_SETTINGS: dict[str, dict] = {
+_SETTINGS: dict[str, dict[str, Any]] = {
     **dict.fromkeys(_EVERY_COMMAND, {"action": "store_true"}),
     "--probabilities": {"action": "store_true"},
     "--task": {"choices": ["classification", "regression"]},
@@ -59,16 +61,21 @@ _INPUTS = ("model", "data", "test", "labels", "features", "apply")
 
 
 def new_command(
-    name: str, help: str, text: str, example: str, options: dict, **settings
-):
+    name: str,
+    help: str,
+    text: str,
+    example: str,
+    options: dict[str, str],
+    **settings: dict[str, Any],
+) -> Callable[[Any], argparse.ArgumentParser]:
     """Returns a function that adds a command to argparse subparsers.
 
     `options` maps each option to its help text. `settings` has other arguments
     of `add_argument`, by the name of the option without dashes.
     """
 
-    def add_parser(subparsers):
-        parser = subparsers.add_parser(
+    def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+        parser: argparse.ArgumentParser = subparsers.add_parser(
             name,
             help=help,
             description=textwrap.fill(text, 78),
@@ -84,7 +91,7 @@ def new_command(
     return add_parser
 
 
-def shell(*words, **options) -> str:
+def shell(*words: Any, **options: Any) -> str:
     """A `keras-likelihood` command line with quoted file names.
 
     Words and options that are `None` or `False` are left out.
@@ -99,7 +106,7 @@ def shell(*words, **options) -> str:
     return shlex.join(line)
 
 
-def shell_on_data(args, name: str, **options) -> str:
+def shell_on_data(args: argparse.Namespace, name: str, **options: Any) -> str:
     """A command line for the same model and data."""
     names = ("data", "target", "task", "probabilities")
     own = {option: getattr(args, option) for option in names}
@@ -141,7 +148,9 @@ def check_files(
     check_outputs(written, read, args.force)
 
 
-def check_outputs(outputs: dict, inputs: dict, force: bool) -> None:
+def check_outputs(
+    outputs: dict[str, Any], inputs: dict[str, Any], force: bool
+) -> None:
     """Raises an error if an output cannot or must not be written.
 
     An output must not be an input or another output, under any name. It must
@@ -161,7 +170,7 @@ def check_outputs(outputs: dict, inputs: dict, force: bool) -> None:
         seen[flag] = path
 
 
-def _fault(path, taken, force):
+def _fault(path: str, taken: dict[str, Any], force: bool) -> str:
     """Why a file may not be written, after the name of its option, or ""."""
     is_file = path and not path.endswith(os.sep)
     with contextlib.suppress(FileNotFoundError):
@@ -180,7 +189,7 @@ def _fault(path, taken, force):
         return ""
 
 
-def _same_file(path, other):
+def _same_file(path: str, other: str) -> bool:
     try:
         return os.path.samefile(path, other)
     except OSError:

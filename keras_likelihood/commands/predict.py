@@ -66,7 +66,9 @@ def _list(names: Iterable[str]) -> str:
     return json.dumps(names, ensure_ascii=False) if names else ""
 
 
-def _predict(model: Any, cells: Any, args: argparse.Namespace) -> dict:
+def _predict(
+    model: Any, cells: Any, args: argparse.Namespace
+) -> dict[str, Any]:
     """Values of the columns to write, by name."""
     if hasattr(model, "interval"):
         values = model.predict(cells), *model.interval(cells, args.coverage)

@@ -26,14 +26,14 @@ def curve_story(quick: bool) -> Part:
     rng = np.random.default_rng(0)
 
     def true_curve(x: Array) -> Array:
-        return np.sin(2 * x) + 0.5 * x
+        return np.asarray(np.sin(2 * x) + 0.5 * x)
 
     def draw(count: int) -> Array:
         x = rng.uniform(-2, 2, size=(count, 1))
         y = true_curve(x) + (0.15 + 0.05 * x) * rng.normal(size=x.shape)
         is_wrong = rng.random(x.shape) < 0.1
         y += is_wrong * rng.uniform(2, 5, size=x.shape)
-        return np.float32([x, y])
+        return np.array([x, y], "float32")
 
     (x, y), (x_test, y_test) = draw(600), draw(2000)
     line = np.linspace(-2, 2, 100, dtype="float32")[:, None]
@@ -113,7 +113,7 @@ def table_story(quick: bool) -> Part:
             reliability({"after": curve}, "promised", "observed"),
             Table(["interval", "contains", "mean width"], rows),
         ],
-        numbers={row["name"]: row["observed"] for row in curve},
+        numbers={str(row["name"]): row["observed"] for row in curve},
     )
 
 

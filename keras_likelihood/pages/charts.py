@@ -1,9 +1,15 @@
 """Charts as inline SVG. The colours are in the stylesheet."""
 
 import math
+from collections.abc import Iterable
+from typing import Any, TypeAlias
 
 import numpy as np
 from markupsafe import Markup, escape
+
+from keras_likelihood.backend.types import Array
+
+Range: TypeAlias = tuple[float, float]
 
 
 class Chart:
@@ -11,12 +17,19 @@ class Chart:
 
     LEFT, RIGHT, TOP, BOTTOM = 68, 16, 12, 54
 
-    def __init__(self, x, y, names, label: str, size=(640, 250)):
+    def __init__(
+        self,
+        x: Range,
+        y: Range,
+        names: tuple[str, str],
+        label: str,
+        size: tuple[int, int] = (640, 250),
+    ):
         self._ranges, self._names = (x, y), names
         self._label, self._size = label, size
         self._parts: list[str] = []
 
-    def place(self, x, y) -> tuple[float, float]:
+    def place(self, x: float, y: float) -> tuple[float, float]:
         """The position of a point in pixels."""
         (low, high), (bottom, top) = self._ranges
         width = self._size[0] - self.LEFT - self.RIGHT
@@ -27,7 +40,11 @@ class Chart:
             round(self.TOP + height * (1 - float(up)), 2),
         )
 
-    def grid(self, x_ticks=None, y_ticks=None) -> None:
+    def grid(
+        self,
+        x_ticks: dict[float, str] | None = None,
+        y_ticks: dict[float, str] | None = None,
+    ) -> None:
         """Draws the axes; `x_ticks` and `y_ticks` map values to texts."""
         (left, right), (bottom, top) = self._ranges
         y_ticks = y_ticks or named(ticks(bottom, top, 5))
@@ -46,23 +63,37 @@ class Chart:
         turn = f' transform="rotate(-90 14 {y})"'
         self._text("axis", 14, y, self._names[1], more=turn)
 
-    def _text(self, css, x, y, text, anchor="middle", more=""):
+    def _text(
+        self,
+        css: str,
+        x: float,
+        y: float,
+        text: str,
+        anchor: str = "middle",
+        more: str = "",
+    ) -> None:
         self._parts.append(
             f'<text class="{css}" x="{x}" y="{y}" text-anchor="{anchor}"'
             f"{more}>{escape(text)}</text>"
         )
 
-    def line(self, css: str, points, shape: str = "polyline") -> None:
+    def line(self, css: str, points: Any, shape: str = "polyline") -> None:
         """Draws a line through points `(x, y)`."""
         path = " ".join("{},{}".format(*self.place(*p)) for p in points)
         self._parts.append(f'<{shape} class="{css}" points="{path}"/>')
 
-    def band(self, css: str, x, low, high) -> None:
+    def band(self, css: str, x: Any, low: Any, high: Any) -> None:
         """Fills the area between two curves over `x`."""
         there, back = zip(x, low, strict=True), zip(x, high, strict=True)
         self.line(css, [*there, *list(back)[::-1]], "polygon")
 
-    def dots(self, css: str, points, radius=3.0, texts=None) -> None:
+    def dots(
+        self,
+        css: str,
+        points: Any,
+        radius: Any = 3.0,
+        texts: list[str] | None = None,
+    ) -> None:
         """Draws points `(x, y)`, with tooltips `texts`."""
         radii = np.broadcast_to(radius, len(points))
         for at, point in enumerate(points):
@@ -73,7 +104,9 @@ class Chart:
                 f'r="{radii[at]:.1f}">{title}</circle>'
             )
 
-    def bar(self, css: str, left, right, value, text: str) -> None:
+    def bar(
+        self, css: str, left: float, right: float, value: float, text: str
+    ) -> None:
         """Draws a bar from zero to `value`, unless it is zero."""
         if not value:
             return
@@ -86,7 +119,9 @@ class Chart:
             f'height="{height:.2f}"><title>{escape(text)}</title></rect>'
         )
 
-    def figure(self, keys: dict | None = None, caption: str = "") -> Markup:
+    def figure(
+        self, keys: dict[str, str] | None = None, caption: str = ""
+    ) -> Markup:
         """The chart with a legend: `keys` maps CSS classes to names."""
         width, height = self._size
         legend = "".join(
@@ -103,7 +138,9 @@ class Chart:
         )
 
 
-def histogram(scores, marked, name: str, word: str = "suspected") -> Markup:
+def histogram(
+    scores: Array, marked: Array, name: str, word: str = "suspected"
+) -> Markup:
     """A histogram of scores `(n,)`; `word` describes the marked ones."""
     low, high = float(scores.min()), float(scores.max())
     if not high - low > 1e-9 * max(abs(low), abs(high)):
@@ -137,7 +174,12 @@ def histogram(scores, marked, name: str, word: str = "suspected") -> Markup:
     return chart.figure({"all": "all examples", "issue": word})
 
 
-def reliability(curves, expected: str, observed: str, names=None) -> Markup:
+def reliability(
+    curves: dict[str, list[dict[str, Any]]],
+    expected: str,
+    observed: str,
+    names: dict[str, str] | None = None,
+) -> Markup:
     """A reliability diagram; `curves` maps CSS classes to lists of dicts.
 
     With several curves there is a legend of the classes, or of their `names`.
@@ -175,7 +217,7 @@ def ticks(low: float, high: float, most: int) -> list[float]:
     return [k * step for k in range(first, last + 1)]
 
 
-def named(values) -> dict[float, str]:
+def named(values: Iterable[float]) -> dict[float, str]:
     """The text of each tick, with a true minus sign."""
     texts = {}
     for value in values:

@@ -3,9 +3,12 @@
 import base64
 import io
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from keras_likelihood.backend.types import Array
 from keras_likelihood.likelihoods.checks import check_argument
 
 SHOWN_FEATURES = 6
@@ -23,12 +26,12 @@ LONGEST = 4_000
 class Unseen:
     """Examples that are shown by their index only."""
 
-    features: list = []
+    features: Sequence[dict[str, Any]] = ()
 
-    def make_room(self, indices) -> None:
+    def make_room(self, indices: Array) -> None:
         """Shrinks images and texts until those of `indices` fit the page."""
 
-    def describe(self, index: int) -> dict:
+    def describe(self, index: int) -> dict[str, Any]:
         """The content of an example for the page's script."""
         return {}
 
@@ -40,12 +43,12 @@ class Unseen:
 class Images(Unseen):
     """Images `(n, h, w)` or `(n, h, w, channels)` of any range."""
 
-    def __init__(self, x):
+    def __init__(self, x: Array):
         self.x = x if x.ndim == 4 else x[..., None]
         self.low, self.high = _range(x)
         self.step = -(-max(self.x.shape[1:3]) // LARGEST_SIDE)
 
-    def make_room(self, indices) -> None:
+    def make_room(self, indices: Array) -> None:
         some = indices[:: -(-len(indices) // 16)]
         while min(self.x.shape[1:3]) > SMALLEST_SIDE * self.step:
             size = np.mean([len(self.describe(i)["image"]) for i in some])
@@ -53,7 +56,7 @@ class Images(Unseen):
                 break
             self.step += 1
 
-    def describe(self, index: int) -> dict:
+    def describe(self, index: int) -> dict[str, Any]:
         image, file = self.thumbnail(index), io.BytesIO()
         # Photographs are much smaller as JPEG. Small images stay exact.
         kind = "jpeg" if image.mode == "RGB" and self.x.shape[2] > 48 else "png"
@@ -61,7 +64,7 @@ class Images(Unseen):
         code = base64.b64encode(file.getvalue()).decode("ascii")
         return {"image": f"data:image/{kind};base64,{code}"}
 
-    def thumbnail(self, index: int):
+    def thumbnail(self, index: int) -> Any:
         """A `PIL.Image` of at most `LARGEST_SIDE` pixels per side."""
         from PIL import Image
 
@@ -79,7 +82,7 @@ class Images(Unseen):
         return tag.format(index, self.describe(index)["image"])
 
 
-def _range(x):
+def _range(x: Array) -> tuple[float, float]:
     """Values of black and white: common bounds if they fit, or the extremes."""
     x = x[:: -(-len(x) // 10_000)]
     low, high = float(x.min()), float(x.max())
@@ -93,14 +96,14 @@ def _range(x):
 class Texts(Unseen):
     """Strings or bytes `(n,)` or `(n, 1)`, cut off if they are long."""
 
-    def __init__(self, x):
+    def __init__(self, x: Array):
         self.x = x.reshape(len(x))
         self.longest = LONGEST
 
-    def make_room(self, indices) -> None:
+    def make_room(self, indices: Array) -> None:
         self.longest = min(LONGEST, max(200, MOST_BYTES // len(indices)))
 
-    def describe(self, index: int, most: int | None = None) -> dict:
+    def describe(self, index: int, most: int | None = None) -> dict[str, Any]:
         text, most = self.x[index], most or self.longest
         if isinstance(text, bytes):
             text = text.decode("utf-8", errors="replace")
@@ -108,13 +111,13 @@ class Texts(Unseen):
         return {"text": f"{text[:most]}\u2026" if len(text) > most else text}
 
     def cell(self, index: int) -> str:
-        return self.describe(index, 200)["text"]
+        return str(self.describe(index, 200)["text"])
 
 
 class Rows(Unseen):
     """Rows `(n, features)`; NaN is a missing value."""
 
-    def __init__(self, x, names):
+    def __init__(self, x: Array, names: list[str]):
         self.x, self.names = x, names
         self.features = [
             {"name": name, "digits": decimals(column)}
@@ -129,7 +132,7 @@ class Rows(Unseen):
         # If most values of a column are equal, its median deviation is 0.
         self.spread = np.where(spread > 0, spread, np.nanstd(sample, axis=0))
 
-    def describe(self, index: int) -> dict:
+    def describe(self, index: int) -> dict[str, Any]:
         row = self.x[index].astype("float64")
         known = (self.spread > 0) & ~np.isnan(row)
         away = np.where(known, np.abs(row - self.middle), 0)
@@ -143,14 +146,14 @@ class Rows(Unseen):
         }
 
 
-def plain(value) -> float | str | None:
+def plain(value: float) -> float | str | None:
     """A number for JSON, which has neither NaN nor infinity."""
     if np.isnan(value):
         return None
     return float(f"{value:.7g}") if np.isfinite(value) else str(value)
 
 
-def decimals(values, most: int = 4) -> int:
+def decimals(values: Any, most: int = 4) -> int:
     """Decimals for four digits of the largest number; 0 for integers.
 
     >>> decimals(np.array([0.5, 12.25]))
@@ -164,7 +167,7 @@ def decimals(values, most: int = 4) -> int:
     return min(max(3 - math.floor(math.log10(largest)), 0), most)
 
 
-def show_inputs(x, feature_names=None) -> Unseen:
+def show_inputs(x: Any, feature_names: Any = None) -> Unseen:
     """Chooses how inputs, an array or a structure of them, are shown."""
     is_array = isinstance(x, np.ndarray)
     numbers = is_array and x.dtype.kind in "biuf"
@@ -189,13 +192,13 @@ def show_inputs(x, feature_names=None) -> Unseen:
     return Unseen()
 
 
-def _is_text(x):
+def _is_text(x: Array) -> bool:
     if x.dtype.kind == "O":
         return all(isinstance(text, str | bytes) for text in x.ravel())
     return x.dtype.kind in "SUT"
 
 
-def as_names(names, argument: str, count: int | None) -> list[str] | None:
+def as_names(names: Any, argument: str, count: int | None) -> list[str] | None:
     """Returns `count` names as strings, or `None` without names."""
     if names is None or count is None:
         return None

@@ -6,10 +6,11 @@ import hashlib
 import os
 import pathlib
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from keras_likelihood.backend.extras import extras_for
-from keras_likelihood.backend.files import replacing
+from keras_likelihood.backend.files import Path, replacing
 
 with extras_for("A page"):
     import jinja2
@@ -23,8 +24,8 @@ _NUMBER = re.compile(r"[-+\u2212]?[\d.,]+(e[-+]?\d+)?( ?%)?|-")
 class Table:
     """A table with a heading; cells are text, or unescaped `Markup`."""
 
-    columns: list
-    rows: list
+    columns: list[str]
+    rows: list[list[Any]]
     title: str = ""
 
 
@@ -37,7 +38,7 @@ class Part:
 
     title: str
     summary: str
-    body: list = dataclasses.field(default_factory=list)
+    body: list[Any] = dataclasses.field(default_factory=list)
     verdict: str = ""
     advice: str = ""
     command: str | None = None
@@ -49,7 +50,14 @@ VERDICTS["unknown"] = "not known"
 """The words for each verdict, in the terminal and on the page."""
 
 
-def write_page(output, template: str, title: str, *, scripts=(), **values):
+def write_page(
+    output: Path,
+    template: str,
+    title: str,
+    *,
+    scripts: Sequence[str] = (),
+    **values: Any,
+) -> None:
     """Renders a template with escaped values, and writes the page.
 
     The folder is created if it does not exist. Scripts share one scope.
@@ -87,15 +95,15 @@ def content_hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
 
 
-def _words(text):
+def _words(text: str) -> Markup:
     """Formats names in backticks as code."""
     return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
-def _number_class(value):
+def _number_class(value: Any) -> str:
     is_number = isinstance(value, str) and _NUMBER.fullmatch(value)
     return "number" if is_number else ""
 
 
-def _read(name):
+def _read(name: str) -> str:
     return (_FOLDER / name).read_text(encoding="utf-8")

@@ -95,6 +95,18 @@ def refuse_nan(values: Array, name: str) -> None:
         )
 
 
+def refuse_rounding(values: Array, name: str) -> None:
+    """Raises an error if float32 would round the differences of numbers."""
+    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
+    spread = (high - low) or values.std()
+    if abs(middle) > 1e5 * spread:
+        raise ValueError(
+            f"{name} must be closer to zero, because float32 rounds their "
+            "differences. Subtract a constant, and add it to the predictions. "
+            f"Received: values around {middle:g} with a spread of {spread:.3g}"
+        )
+
+
 @dataclasses.dataclass
 class Column:
     """Encoding of one column of a table.

@@ -4,7 +4,6 @@ import codecs
 import collections
 import csv
 import itertools
-import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator
@@ -12,7 +11,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from keras_likelihood.backend.files import open_regular, replacing
+from keras_likelihood.backend.files import Path, open_regular, replacing
 from keras_likelihood.backend.types import Array
 from keras_likelihood.tables.columns import as_numbers, has_value, is_missing
 
@@ -27,7 +26,7 @@ _DECIMAL_COMMA = re.compile(r"\s*[-+]?[\d.]*,\d+\s*")
 class CsvFile:
     """A .csv file in UTF-8 or Latin-1, with or without a header."""
 
-    def __init__(self, path: str | os.PathLike):
+    def __init__(self, path: Path):
         self._path = path
         self._encoding = self._find_encoding()
         self._separator = self._find_separator()
@@ -78,7 +77,7 @@ class CsvFile:
             return cells.astype("float64")
         except ValueError:
             if self._separator != ",":
-                texts = [_with_point(text) for text in texts]
+                texts = tuple(map(_with_point, texts))
         numbers = as_numbers(texts)
         is_text = np.isnan(numbers)
         is_value = has_value(cells[is_text])
@@ -91,7 +90,7 @@ class CsvFile:
 
     def write(
         self,
-        path: str | os.PathLike,
+        path: Path,
         target: str,
         changes: dict[int, str],
         keep: Array,
@@ -149,7 +148,7 @@ class CsvFile:
             ) from error
 
 
-def unique_names(names: list[str], path: str | os.PathLike) -> list[str]:
+def unique_names(names: list[str], path: Path) -> list[str]:
     """Names in which a second `a` is `a.1`, as in pandas, with a warning."""
     taken, unique = set(names), list[str]()
     renamed, seen = [], set[str]()
@@ -171,9 +170,7 @@ def unique_names(names: list[str], path: str | os.PathLike) -> list[str]:
     return unique
 
 
-def write_csv(
-    path: str | os.PathLike, columns: dict[str, Iterable[Any]]
-) -> None:
+def write_csv(path: Path, columns: dict[str, Iterable[Any]]) -> None:
     """Writes a table, given as columns by name, atomically.
 
     Texts that a spreadsheet would run as a formula start with an apostrophe.

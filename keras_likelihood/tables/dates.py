@@ -55,7 +55,9 @@ def _days(text: str, date_format: str) -> float:
     return moment.timestamp() / 86_400 + hours / 24
 
 
-def _hours(hour: str, minute: str, second: str | None, half: str | None):
+def _hours(
+    hour: str, minute: str, second: str | None, half: str | None
+) -> float:
     hours = int(hour)
     if half:
         hours = hours % 12 + 12 * (half.lower() == "pm")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_likelihood.backend.files import Path
 from keras_likelihood.backend.types import Array
 from keras_likelihood.tables.columns import as_texts, has_value
 from keras_likelihood.tables.table_files import (
@@ -34,7 +35,7 @@ def read_columns(table: Any) -> tuple[list[str] | None, list[Array]]:
 
 
 def read_file(
-    path: str | os.PathLike, note: Callable[[str], None] | None = None
+    path: Path, note: Callable[[str], None] | None = None
 ) -> dict[str, Array]:
     """Columns of a .csv or .parquet file by name; equal texts are shared.
 
@@ -99,7 +100,7 @@ def _is_batches(table: Any) -> bool:
     return hasattr(table, "__iter__") and not (known or whole)
 
 
-def order_of(y: Any) -> list | None:
+def order_of(y: Any) -> list[Any] | None:
     """The classes of an ordered `Categorical` of pandas, else `None`."""
     dtype: Any = getattr(y, "dtype", None)
     return list(dtype.categories) if getattr(dtype, "ordered", False) else None

@@ -1,10 +1,14 @@
 """Feature layer of networks for tables."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.registration import serializable
+from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.tables.columns import Column
 
 MOST_BINS = 32
@@ -42,7 +46,14 @@ class TableFeatures(keras.Layer):
     Output: `(batch, features)`.
     """
 
-    def __init__(self, columns, gaps, bins, about=None, **kwargs):
+    def __init__(
+        self,
+        columns: list[dict[str, Any]],
+        gaps: Sequence[bool],
+        bins: Sequence[int],
+        about: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ):
         super().__init__(**kwargs)
         self.columns = [Column(**column) for column in columns]
         self.gaps = [bool(gap) for gap in gaps]
@@ -60,7 +71,9 @@ class TableFeatures(keras.Layer):
         self.built = True
 
     @classmethod
-    def learn(cls, columns, matrix, random) -> "TableFeatures":
+    def learn(
+        cls, columns: list[Column], matrix: Array, random: np.random.Generator
+    ) -> "TableFeatures":
         """Creates a layer from encoded training rows `(n, columns)`."""
         if len(matrix) > _SAMPLE:
             matrix = matrix[random.choice(len(matrix), _SAMPLE, replace=False)]
@@ -76,7 +89,7 @@ class TableFeatures(keras.Layer):
                 units.append(_units(known))
         layer = cls(
             [vars(column) for column in columns],
-            np.isnan(matrix).any(axis=0),
+            [bool(gap) for gap in np.isnan(matrix).any(axis=0)],
             [len(e) - 1 for e in edges],
             name="table_features",
         )
@@ -87,7 +100,7 @@ class TableFeatures(keras.Layer):
             getattr(layer, name).assign(values)
         return layer
 
-    def outside(self, x) -> np.ndarray:
+    def outside(self, x: Array) -> Array:
         """Mask of numbers out of the training range and unseen categories."""
         least = np.full(len(self.columns), 0.0)
         most = np.full(len(self.columns), np.inf)
@@ -95,9 +108,10 @@ class TableFeatures(keras.Layer):
         most[self._numbers] = ops.convert_to_numpy(self.most)
         # The code of an unseen category is 0.
         least[[column.kind == "category" for column in self.columns]] = 1.0
-        return (x < least) | (x > most)
+        is_outside: Array = (x < least) | (x > most)
+        return is_outside
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         missing = ops.isnan(inputs)
         features = []
         if self._numbers:
@@ -122,7 +136,7 @@ class TableFeatures(keras.Layer):
                 features.append(ops.cast(is_level, self.compute_dtype))
         return ops.concatenate(features, axis=1)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "columns": [vars(column) for column in self.columns],
@@ -132,18 +146,18 @@ class TableFeatures(keras.Layer):
         }
 
 
-def _take_columns(x, places):
+def _take_columns(x: Tensor, places: list[int]) -> Tensor:
     # PyTorch can export `take` of rows to ONNX, but not of columns.
     return ops.transpose(ops.take(ops.transpose(x), places, axis=0))
 
 
-def takes_missing(model) -> bool:
+def takes_missing(model: Any) -> bool:
     """Whether a model treats NaN in its input as a missing value."""
     layers = getattr(model, "layers", ())
     return any(isinstance(layer, TableFeatures) for layer in layers)
 
 
-def features_of(model) -> TableFeatures:
+def features_of(model: Any) -> TableFeatures:
     """The `TableFeatures` layer of an estimator's model."""
     found = [v for v in model.layers if isinstance(v, TableFeatures)]
     if len(found) != 1:
@@ -155,7 +169,7 @@ def features_of(model) -> TableFeatures:
     return found[0]
 
 
-def _edges(values, most):
+def _edges(values: Array, most: int) -> Array:
     """Edges of the bins of a column. Up to two values need no bins."""
     found = np.unique(values.astype("float32"))
     if len(found) > most + 1:
@@ -164,7 +178,7 @@ def _edges(values, most):
     return found if len(found) > 2 else found[:1]
 
 
-def _units(values):
+def _units(values: Array) -> tuple[float, float, float, float]:
     low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
     # The quartiles are equal if most of the values are.
     spread = (high - low) / 1.349 or values.std() or 1.0

@@ -2,7 +2,6 @@
 
 import difflib
 import itertools
-import os
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from keras_likelihood.backend.extras import extras_for
-from keras_likelihood.backend.files import FileError, open_regular
+from keras_likelihood.backend.files import FileError, Path, open_regular
 from keras_likelihood.backend.types import Array
 from keras_likelihood.tables import csv_files
 from keras_likelihood.tables.columns import Column, learn_column, notes_of
@@ -19,7 +18,7 @@ Parts = Iterator[tuple[list[str], list[Array]]]
 """Names and cells of the columns, part by part."""
 
 
-def is_text_table(path: str | os.PathLike) -> bool:
+def is_text_table(path: Path) -> bool:
     """Whether the suffix of a file is .csv, .tsv or .txt."""
     return pathlib.Path(path).suffix.lower() in (".csv", ".tsv", ".txt")
 
@@ -29,7 +28,7 @@ class ParquetFile:
 
     missing: dict[str, int] = {}  # noqa: RUF012
 
-    def __init__(self, path: str | os.PathLike):
+    def __init__(self, path: Path):
         with extras_for(f"Reading {path}"):
             import pyarrow
             import pyarrow.parquet
@@ -54,7 +53,7 @@ class ParquetFile:
             yield self.names, list(map(checked_cells, cells, self.names))
 
 
-def open_table(path: str | os.PathLike) -> csv_files.CsvFile | ParquetFile:
+def open_table(path: Path) -> csv_files.CsvFile | ParquetFile:
     """Opens a .csv or .parquet, which has `names` and `pieces()`."""
     if is_text_table(path):
         return csv_files.CsvFile(path)
@@ -89,8 +88,9 @@ def checked_cells(cells: Any, name: str) -> Array:
     """The cells of a column, checked to have one value each."""
     cells = np.asarray(cells)
     if cells.dtype.kind == "m":
-        return cells / np.timedelta64(1, "D")
-    nested = list | tuple | dict | set | np.ndarray
+        days: Array = cells / np.timedelta64(1, "D")
+        return days
+    nested = (list, tuple, dict, set, np.ndarray)
     bad = f"an array of shape {cells.shape}" if cells.ndim != 1 else ""
     if cells.dtype.kind in "cV":
         bad = f"values of dtype {cells.dtype}"
@@ -122,7 +122,7 @@ class NumberTable:
 
     def __init__(
         self,
-        path: str | os.PathLike,
+        path: Path,
         target: str | None = None,
         pieces: Callable[[], Parts] | None = None,
     ):

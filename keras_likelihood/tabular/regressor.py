@@ -13,7 +13,7 @@ from keras_likelihood.conformal.prediction import LEVEL, interval_scores
 from keras_likelihood.likelihoods import Likelihood
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.likelihoods.mixture import EnsembleDistribution
-from keras_likelihood.tables.columns import as_numbers
+from keras_likelihood.tables.columns import as_numbers, refuse_rounding
 from keras_likelihood.tabular import targets, training
 from keras_likelihood.tabular.table_estimator import TableEstimator
 
@@ -91,6 +91,7 @@ class Regressor(RegressorMixin, TableEstimator):
                 f"it. Received: targets up to {size:.2g}, which differ by "
                 f"{spread:.2g}"
             )
+        refuse_rounding(y, "The targets")
         self.likelihood_ = targets.checked_likelihood(self.likelihood, y)
         return y
 

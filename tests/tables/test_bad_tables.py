@@ -19,6 +19,7 @@ BAD = {
         np.arange(30.0),
         "text that differs in every row",
     ),
+    "a spread of 3 at 1e12": (np.eye(6), Y + 1e12, "closer to zero.*1e.12"),
     "constant target": (np.eye(6), np.ones(6), "Received: 1 in every row"),
     "missing target": (np.eye(6), np.array([*Y[:5], np.nan]), "y contains NaN"),
     "target of text": (np.eye(6), np.array(list("abcdef")), "Received: 'a'"),
