@@ -47,7 +47,9 @@ class _Finder:
 
     _names = {"keras", *(f"keras_likelihood.{name}" for name in IN_FILES)}
 
-    def find_spec(self, fullname, path=None, target=None):
+    def find_spec(
+        self, fullname: str, path: Any = None, target: Any = None
+    ) -> Any:
         if fullname not in self._names:
             return None
         sys.meta_path.remove(self)
@@ -56,7 +58,7 @@ class _Finder:
         if loader is not None:
             run = loader.exec_module
 
-            def run_and_import(module):
+            def run_and_import(module: Any) -> None:
                 del loader.exec_module
                 run(module)
                 import_all()

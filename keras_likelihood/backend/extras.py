@@ -1,6 +1,8 @@
 """Optional packages, and the extras that install them."""
 
 import contextlib
+from collections.abc import Iterator
+from typing import Any
 
 EXTRAS = {
     **{name: name for name in ("tensorflow", "jax", "torch")},
@@ -23,7 +25,7 @@ def how_to_install(error: ModuleNotFoundError) -> str | None:
 
 
 @contextlib.contextmanager
-def extras_for(user: str):
+def extras_for(user: str) -> Iterator[None]:
     """A context for imports, whose errors name the extra that `user` needs."""
     try:
         yield
@@ -35,7 +37,7 @@ def extras_for(user: str):
         raise
 
 
-def tfp_distributions():
+def tfp_distributions() -> Any:
     """Returns `tensorflow_probability.distributions`."""
     import keras
 

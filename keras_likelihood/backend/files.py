@@ -148,7 +148,7 @@ def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Array:
         shape, order, dtype = _header(file, entry.file_size)
         array = np.empty(math.prod(shape), dtype)
         if array.nbytes:
-            left = memoryview(array.view("uint8"))
+            left = memoryview(array.view("uint8").data)
             while left and (count := file.readinto(left)):  # type: ignore[attr-defined]
                 left = left[count:]
             if left:

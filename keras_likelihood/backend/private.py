@@ -5,9 +5,12 @@ has a test, so a new version of a library can only break this file.
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import keras
+
+from keras_likelihood.backend.types import Tensor
 
 UNTRACKED = ("_jax_state",)
 """Attributes of a Keras model that contain JAX arrays instead of layers."""
@@ -20,12 +23,12 @@ def functional_model_class() -> type:
     return type(keras.Model(inputs, inputs))
 
 
-def become(instance: Any, cls: type):
+def become(instance: Any, cls: type) -> None:
     """Changes the class of an object, as Keras does with its models."""
     instance.__class__ = cls
 
 
-def producer(tensor) -> tuple:
+def producer(tensor: Any) -> tuple[Any, list[Any], int]:
     """The layer of a symbolic tensor, the layer's inputs and the position.
 
     `layer.output` is only the output of the first call, but a layer may be
@@ -38,15 +41,15 @@ def producer(tensor) -> tuple:
 class _Ones(keras.losses.Loss):
     """A loss of ones, which Keras multiplies by the mask."""
 
-    def __init__(self, ones):
+    def __init__(self, ones: Any) -> None:
         super().__init__("mask", "none", ones.dtype)
         self._ones = ones
 
-    def call(self, y_true, y_pred):
+    def call(self, y_true: Any, y_pred: Any) -> Any:
         return self._ones
 
 
-def mask_of(prediction):
+def mask_of(prediction: Any) -> Any:
     """The Keras mask of `(batch, ..., units)` as numbers `(batch, ...)`.
 
     It is `None` without a mask. On JAX Keras keeps masks beside the tensors,
@@ -58,7 +61,7 @@ def mask_of(prediction):
     return None if weighted is ones else weighted
 
 
-def loss_of_function(function) -> keras.losses.Loss:
+def loss_of_function(function: Callable[..., Tensor]) -> keras.losses.Loss:
     """A loss from a function, which aligns the ranks as Keras does."""
     wrapper = keras.losses.MeanSquaredError.__mro__[1]
     # TensorFlow does not allow brackets, as in "<lambda>", in names.
@@ -71,17 +74,17 @@ def has_producer(tensor: Any) -> bool:
     return hasattr(tensor, "_keras_history")
 
 
-def has_values(model) -> bool:
+def has_values(model: Any) -> bool:
     """Whether variables have values, which Keras moves out on JAX."""
     return getattr(model, "_jax_state_synced", True)
 
 
-def say_has_values(model):
+def say_has_values(model: Any) -> None:
     """Marks the variables as having values again."""
     model._jax_state_synced = True
 
 
-def why_not_numbered(dataset) -> str | None:
+def why_not_numbered(dataset: Any) -> str | None:
     """The step of a `tf.data.Dataset` that prevents numbering, or `None`.
 
     Every epoch must yield single examples in the same order. All steps before
@@ -114,18 +117,18 @@ def why_not_numbered(dataset) -> str | None:
     return None
 
 
-def _shuffle_repeats(step):
+def _shuffle_repeats(step: Any) -> bool:
     """Whether a shuffle of `tf.data` repeats its order in all epochs."""
     again = getattr(step, "_reshuffle_each_iteration", None)
     seeds = [getattr(step, name, 0) for name in ("_seed", "_seed2")]
     return again is False and any(int(seed) for seed in seeds)
 
 
-def _order_of_step(step):
+def _order_of_step(step: Any) -> str:
     """The option `deterministic` of a parallel step, or `"default"`."""
     given = getattr(step, "_deterministic", None)
     if given:
-        return given
+        return str(given)
     import tensorflow as tf
 
     content = step._as_serialized_graph().numpy()

@@ -1,9 +1,13 @@
 """Training of one model in several processes or on several devices."""
 
 import contextlib
+from collections.abc import Iterator
+from typing import Any
 
 import keras
 import numpy as np
+
+from keras_likelihood.backend.types import Tensor
 
 
 def replica_count() -> int:
@@ -12,17 +16,17 @@ def replica_count() -> int:
         return 1
     import tensorflow as tf
 
-    return tf.distribute.get_strategy().num_replicas_in_sync
+    return int(tf.distribute.get_strategy().num_replicas_in_sync)
 
 
-def gather_replicas(x):
+def gather_replicas(x: Any) -> Tensor:
     """Concatenates the batches `(batch, ...)` of all replicas."""
     import tensorflow as tf
 
     return tf.distribute.get_replica_context().all_gather(x, axis=0)
 
 
-def refuse_workers(model):
+def refuse_workers(model: Any) -> None:
     """Raises an error for several workers, which Keras 3 does not support."""
     strategy = getattr(model, "distribute_strategy", None)
     resolver = getattr(strategy, "cluster_resolver", None)
@@ -38,7 +42,7 @@ def refuse_workers(model):
 
 
 @contextlib.contextmanager
-def single_process():
+def single_process() -> Iterator[None]:
     """A context in which one of several JAX processes can save a model.
 
     Keras creates variables to save a model. Under a distribution this would
@@ -55,7 +59,7 @@ def single_process():
         keras.distribution.set_distribution(distribution)
 
 
-def from_first_process(arrays):
+def from_first_process(arrays: Any) -> Any:
     """The NumPy arrays of the first process, in all processes."""
     if keras.backend.backend() == "jax":
         import jax

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from typing import Any, Self
 
 import keras
 
@@ -22,10 +23,10 @@ class FromArguments:
     It stores the arguments under their own names.
     """
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         names = inspect.signature(type(self)).parameters
         return {name: getattr(self, name) for name in names}
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> Self:
         return cls(**config)

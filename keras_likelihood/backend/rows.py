@@ -10,14 +10,16 @@ partitioner might copy the whole table instead.
 """
 
 import types
+from collections.abc import Callable
+from typing import Any
 
 import keras
-import numpy as np
 
 from keras_likelihood.backend.processes import replica_count
+from keras_likelihood.backend.types import Array, Tensor
 
 
-def row_layout(name: str, axis: str | None):
+def row_layout(name: str, axis: str | None) -> Any:
     """The `TensorLayout` of a table's rows, or `None` for full copies.
 
     Without an `axis` of the device mesh, the layout for `name` in the
@@ -46,7 +48,7 @@ def row_layout(name: str, axis: str | None):
     return keras.distribution.TensorLayout((axis, None), mesh)
 
 
-def parts_of(layout) -> tuple:
+def parts_of(layout: Any) -> tuple[int, int]:
     """Numbers of shards and processes of a layout, `(parts, processes)`."""
     if layout is None:
         return 1, 1
@@ -54,7 +56,7 @@ def parts_of(layout) -> tuple:
     return parts, min(parts, keras.distribution.distribution().num_processes)
 
 
-def whole_table(variable) -> np.ndarray:
+def whole_table(variable: Any) -> Array:
     """The values of a variable on the host.
 
     If the rows are spread over several processes, each must call this.
@@ -62,18 +64,20 @@ def whole_table(variable) -> np.ndarray:
     value = variable.value
     is_here = getattr(value, "is_fully_addressable", True)
     if is_here or value.is_fully_replicated:
-        return keras.ops.convert_to_numpy(variable)
-    from jax.experimental import multihost_utils
+        values: Array = keras.ops.convert_to_numpy(variable)
+    else:
+        from jax.experimental import multihost_utils
 
-    return multihost_utils.process_allgather(value, tiled=True)
+        values = multihost_utils.process_allgather(value, tiled=True)
+    return values
 
 
-def gather_rows(variable, index, layout=None):
+def gather_rows(variable: Any, index: Tensor, layout: Any = None) -> Tensor:
     """Rows `variable[index]` as a tensor `(batch, ...)`, without checks."""
     if layout is not None:
         import jax
 
-        def read(own_rows):
+        def read(own_rows: Any) -> Tensor:
             own = own_rows.get(mode="fill", fill_value=0)
             return jax.lax.psum(own, layout.axes[0])
 
@@ -89,11 +93,13 @@ def gather_rows(variable, index, layout=None):
     )
 
 
-def scatter_rows(variable, index, rows, layout=None):
+def scatter_rows(
+    variable: Any, index: Tensor, rows: Tensor, layout: Any = None
+) -> None:
     """`variable[index] = rows` in place; equal indices must have equal rows."""
     if layout is not None:
 
-        def write(own_rows, rows):
+        def write(own_rows: Any, rows: Tensor) -> Tensor:
             return own_rows.set(rows, mode="drop")
 
         variable.assign(_on_each_device(write, layout, variable, index, rows))
@@ -110,7 +116,7 @@ def scatter_rows(variable, index, rows, layout=None):
         )
 
 
-def _resource(variable):
+def _resource(variable: Any) -> Any:
     import tensorflow as tf
 
     table = variable.value
@@ -120,7 +126,13 @@ def _resource(variable):
     return table.handle
 
 
-def _on_each_device(function, layout, variable, index, *rows):
+def _on_each_device(
+    function: Callable[..., Tensor],
+    layout: Any,
+    variable: Any,
+    index: Tensor,
+    *rows: Tensor,
+) -> Tensor:
     """Calls a function of the indexed rows on each device.
 
     The function returns rows `(batch, ...)`, or the new shard of the device if
@@ -129,7 +141,7 @@ def _on_each_device(function, layout, variable, index, *rows):
     import jax
     from jax.sharding import PartitionSpec
 
-    def run(share, index, *rows):
+    def run(share: Any, index: Tensor, *rows: Tensor) -> Tensor:
         size = share.shape[0]
         place = index - jax.lax.axis_index(layout.axes[0]) * size
         is_here = (place >= 0) & (place < size)

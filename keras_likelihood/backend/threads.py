@@ -2,25 +2,27 @@
 
 import contextlib
 import functools
+from collections.abc import Iterator
+from typing import Any
 
 import keras
 
 
 @functools.cache
-def _controller():
+def _controller() -> Any:
     import threadpoolctl
 
     # Cached, because finding the loaded libraries takes longer than a fit.
     return threadpoolctl.ThreadpoolController()
 
 
-def one_blas_thread():
+def one_blas_thread() -> Any:
     """A context in which BLAS runs on one thread."""
     return _controller().limit(limits=1, user_api="blas")
 
 
 @contextlib.contextmanager
-def one_thread():
+def one_thread() -> Iterator[None]:
     """A context in which PyTorch computes on one thread.
 
     For small matrices the synchronization of threads takes longer than the

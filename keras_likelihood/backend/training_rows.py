@@ -4,21 +4,23 @@ import math
 import sys
 import types
 from collections.abc import Iterator
+from typing import Any
 
 import keras
 import numpy as np
 
 from keras_likelihood.backend.processes import from_first_process
+from keras_likelihood.backend.types import Array
 
 
-def numpy_batches(data) -> Iterator:
+def numpy_batches(data: Any) -> Iterator[Any]:
     """Batches of a dataset, such as `tf.data.Dataset`, as NumPy arrays."""
     indexable = hasattr(data, "__len__") and hasattr(data, "__getitem__")
     batches = map(data.__getitem__, range(len(data))) if indexable else data
     yield from map(_to_numpy, batches)
 
 
-def _to_numpy(nest):
+def _to_numpy(nest: Any) -> Any:
     return keras.tree.map_structure(keras.ops.convert_to_numpy, nest)
 
 
@@ -33,7 +35,9 @@ class Rows:
     read once.
     """
 
-    def __init__(self, x, y=None, sample_weight=None, *, seed: int = 0):
+    def __init__(
+        self, x: Any, y: Any = None, sample_weight: Any = None, *, seed: int = 0
+    ) -> None:
         self._random = np.random.default_rng(seed)
         self._set = None if is_arrays(x) else x
         given = {} if self._set is not None else _named(x, y, sample_weight)
@@ -53,7 +57,7 @@ class Rows:
         self.draw(_MOST_READ)
         return self._first * steps if steps else self._read
 
-    def draw(self, most: int) -> dict:
+    def draw(self, most: int) -> dict[str, Any]:
         """At most `most` rows, `{"x": ..., "y": ..., "weight": ...}`.
 
         Processes that train one model all get the rows of the first process.
@@ -77,16 +81,16 @@ class Rows:
             chosen["weight"] = keras.tree.map_structure(
                 lambda a: (a * share).astype("float32"), chosen["weight"]
             )
-        return from_first_process(chosen)
+        return dict(from_first_process(chosen))
 
 
-def split_rows(nest, share: float):
+def split_rows(nest: Any, share: float) -> Any:
     """Splits arrays; the second part has the last fraction `share` of rows."""
     first = int(math.floor(len(keras.tree.flatten(nest)[0]) * (1.0 - share)))
     return _parts(nest, slice(None, first), slice(first, None))
 
 
-def split_stratified(nest, y, share: float, seed: int):
+def split_stratified(nest: Any, y: Any, share: float, seed: int) -> Any:
     """Splits arrays; the second part has the fraction `share` of rows.
 
     The rows are chosen at random, with about equal shares of all targets: the
@@ -106,7 +110,7 @@ def split_stratified(nest, y, share: float, seed: int):
     return _parts(nest, np.delete(np.arange(count), taken), np.sort(taken))
 
 
-def _parts(nest, *parts):
+def _parts(nest: Any, *parts: Any) -> Any:
     return [
         keras.tree.map_structure(
             lambda a, part=part: None if a is None else a[part], nest
@@ -115,7 +119,7 @@ def _parts(nest, *parts):
     ]
 
 
-def check_rows(rows: tuple, least_parts: int):
+def check_rows(rows: tuple[int, ...], least_parts: int) -> None:
     """Refuses held-out arrays without rows, or with different numbers."""
     given = [part for part in rows if part is not None]
     counts = [len(a) for a in keras.tree.flatten(given)]
@@ -128,7 +132,7 @@ def check_rows(rows: tuple, least_parts: int):
         )
 
 
-def is_arrays(x) -> bool:
+def is_arrays(x: Any) -> bool:
     """Whether `x` is a nest of arrays and not a dataset."""
     leaves = keras.tree.flatten(x)
     return bool(leaves) and all(
@@ -137,32 +141,32 @@ def is_arrays(x) -> bool:
     )
 
 
-def is_of_torch(data, *names: str) -> bool:
+def is_of_torch(data: Any, *names: str) -> bool:
     """Whether `data` is an instance of these `torch.utils.data` classes."""
     torch = sys.modules.get("torch.utils.data")
     kinds = [getattr(torch, name) for name in names] if torch else []
     return isinstance(data, tuple(kinds))
 
 
-def _counts(weight, count):
+def _counts(weight: Any, count: int) -> Array:
     """Mask of the rows with a positive weight; all rows if there is none."""
     leaves = [a.reshape(count, -1) for a in keras.tree.flatten(weight)]
-    found = np.any(np.hstack(leaves) > 0, axis=1)
+    found: Array = np.any(np.hstack(leaves) > 0, axis=1)
     return found if found.any() else ~found
 
 
-def _as_fit_does(array):
+def _as_fit_does(array: Array) -> Array:
     # Keras casts float64 to its default precision.
     is_double = array.dtype == "float64"
     return array.astype(keras.config.floatx()) if is_double else array
 
 
-def _named(x, y=None, weight=None):
+def _named(x: Any, y: Any = None, weight: Any = None) -> dict[str, Any]:
     parts = {"x": x, "y": y, "weight": weight}
     return {k: v for k, v in parts.items() if v is not None}
 
 
-def _first_batches(data, most):
+def _first_batches(data: Any, most: int) -> tuple[Any, int]:
     """Rows of the first batches, and the number of rows in the first."""
     found, counts = [], []
     for batch in numpy_batches(data):

@@ -45,7 +45,7 @@ class Rows(NamedTuple):
 
 
 @serializable
-class DataParameter(FromArguments, keras.callbacks.Callback):  # type: ignore[misc]
+class DataParameter(FromArguments, keras.callbacks.Callback):
     """A likelihood parameter with one learned value per training example.
 
         value[i] = constraint(constraint^-1(initial) + d[i]),    d[i] learned
@@ -142,9 +142,8 @@ class DataParameter(FromArguments, keras.callbacks.Callback):  # type: ignore[mi
         self._constraint = self.constraint or declared.constraint
         self.start = declared.initial if self.initial is None else self.initial
         with np.errstate(over="ignore"):
-            stored = np.float32(
-                [self.start, self._constraint.inverse(self.start)]
-            )
+            origin = self._constraint.inverse(self.start)
+            stored = np.array([self.start, origin], "float32")
         is_finite = np.isfinite(stored).all()
         check_argument("initial", self.initial, is_finite, "finite in float32")
         if self.follows and (self.prior or self.optimizer):

@@ -30,7 +30,7 @@ from keras_likelihood.data_parameters.saved_rows import (
 )
 
 
-class _Writes(keras.Variable):  # type: ignore[misc]
+class _Writes(keras.Variable):
     """Counts the writes, so each read depends on the previous write.
 
     Model files contain the rows instead of the count.
@@ -155,7 +155,8 @@ class FileTable:
 
     def _current(self) -> Array:
         if self._rows is not None:
-            return self._rows
+            rows: Array = self._rows
+            return rows
         if os.path.lexists(self.path):
             return open_rows(self.path, self.shape, self._about)
         return np.broadcast_to(np.float32(0), self.shape)
@@ -205,7 +206,8 @@ class FileTable:
                 self.close()
                 raise
         self._refuse_changed_file()
-        return self._rows
+        rows: Array = self._rows
+        return rows
 
     def _refuse_changed_file(self) -> None:
         # Reading beyond the end of a truncated file kills the process.

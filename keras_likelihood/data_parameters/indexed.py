@@ -1,18 +1,20 @@
 """Targets with the index of their training example."""
 
 import zlib
+from typing import Any
 
 import keras
 import numpy as np
 
 from keras_likelihood.backend.private import why_not_numbered
 from keras_likelihood.backend.training_rows import is_of_torch
+from keras_likelihood.backend.types import Tensor
 
 INDEX = "keras_likelihood/index"
 TARGET = "keras_likelihood/target"
 
 
-def indexed(y, *, index=None):
+def indexed(y: Any, *, index: Any = None) -> Any:
     """Adds the index of each training example to targets or a dataset.
 
     Keras shuffles and batches the index with the targets, and a
@@ -66,7 +68,7 @@ def indexed(y, *, index=None):
     return {INDEX: index, TARGET: y}
 
 
-def split_index(y, sample_weight=None):
+def split_index(y: Any, sample_weight: Any = None) -> tuple[Any, Any, Any]:
     """`(y, sample_weight, index)`; `index` is `None` for plain targets."""
     if not _has_index(y):
         return y, sample_weight, None
@@ -77,7 +79,7 @@ def split_index(y, sample_weight=None):
     return y[TARGET], sample_weight, y[INDEX]
 
 
-def carries_index(x, y=None) -> bool | None:
+def carries_index(x: Any, y: Any = None) -> bool | None:
     """Whether the targets of `fit(x, y)` contain an index.
 
     It is `None` if only reading the data would tell, as for a generator.
@@ -90,11 +92,11 @@ def carries_index(x, y=None) -> bool | None:
     return None if y is None else _has_index(y)
 
 
-def _has_index(y):
+def _has_index(y: Any) -> bool:
     return isinstance(y, dict) and INDEX in y
 
 
-def _indexed_dataset(dataset, index):
+def _indexed_dataset(dataset: Any, index: Tensor) -> Any:
     if index is not None:
         raise ValueError(
             "`index` must be None for a dataset, which is numbered in its own "
@@ -127,7 +129,7 @@ def _indexed_dataset(dataset, index):
     return dataset.enumerate().map(_numbered)
 
 
-def _numbered(number, element):
+def _numbered(number: Any, element: Any) -> tuple[Any, ...]:
     """Adds a number to the targets of an example or batch `(x, y, ...)`."""
     x, y, *weight = element
     return (x, {INDEX: number, TARGET: y}, *weight)
@@ -136,13 +138,13 @@ def _numbered(number, element):
 class _NumberedExamples:
     """A `torch.utils.data.Dataset` with indexed targets."""
 
-    def __init__(self, dataset):
+    def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._dataset)
 
-    def __getitem__(self, number):
+    def __getitem__(self, number: Any) -> Any:
         return _numbered(number, self._dataset[number])
 
 
@@ -154,14 +156,14 @@ class _NumberedBatches(keras.utils.PyDataset):
     detected by checksums of the targets.
     """
 
-    def __init__(self, dataset: keras.utils.PyDataset):
+    def __init__(self, dataset: keras.utils.PyDataset) -> None:
         super().__init__(
             workers=dataset.workers,
             use_multiprocessing=dataset.use_multiprocessing,
             max_queue_size=dataset.max_queue_size,
         )
         self._dataset = dataset
-        self._marks: dict = {}
+        self._marks: dict[int, int] = {}
         kind = type(dataset)
         reasons = [
             f"a dataset with `{name}`"
@@ -178,10 +180,10 @@ class _NumberedBatches(keras.utils.PyDataset):
             )
         self.batch_size = len(keras.tree.flatten(self._batch(0)[1])[0])
 
-    def __len__(self):
-        return self._dataset.num_batches
+    def __len__(self) -> int:
+        return int(self._dataset.num_batches)
 
-    def _batch(self, number):
+    def _batch(self, number: Any) -> Any:
         batch = self._dataset[number]
         if not isinstance(batch, list | tuple) or len(batch) not in (2, 3):
             raise ValueError(
@@ -195,7 +197,7 @@ class _NumberedBatches(keras.utils.PyDataset):
             )
         return batch
 
-    def __getitem__(self, number):
+    def __getitem__(self, number: Any) -> Any:
         batch = self._batch(number)
         leaves = keras.tree.flatten(batch[1])
         size, last = len(leaves[0]), number == len(self) - 1

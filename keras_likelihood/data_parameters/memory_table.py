@@ -2,6 +2,7 @@
 
 import copy
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -16,6 +17,7 @@ from keras_likelihood.backend.rows import (
     scatter_rows,
     whole_table,
 )
+from keras_likelihood.backend.types import Array, Tensor
 
 LARGEST_IN_MODEL = 2**30
 """Maximum size in bytes of a table in a model file."""
@@ -29,10 +31,10 @@ class _Rows(keras.Variable):
 
     saved_shape: tuple[int, int]
 
-    def numpy(self):
+    def numpy(self) -> Array:
         return whole_table(self)[: self.saved_shape[0]]
 
-    def assign(self, value):
+    def assign(self, value: Tensor) -> Any:
         missing = self.shape[0] - np.shape(value)[0]
         if missing:
             value = np.pad(value, ((0, missing), (0, 0)))
@@ -54,21 +56,23 @@ class MemoryTable(FromArguments):
             single device.
     """
 
-    shape: tuple
+    shape: tuple[int, ...]
     _name: str
     _layout: Any
     _rows: _Rows
 
-    def __init__(self, shard: str | None = None):
+    def __init__(self, shard: str | None = None) -> None:
         self.shard, self._largest = shard, _memory()
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict[str, Any]) -> "MemoryTable":
         table = cls(**config)
         table._largest = LARGEST_IN_MODEL
         return table
 
-    def build(self, shape: tuple, name: str, about: dict) -> "MemoryTable":
+    def build(
+        self, shape: tuple[int, ...], name: str, about: dict[str, Any]
+    ) -> "MemoryTable":
         """A table of zeros, of shape `(rows, columns, size)`."""
         table = copy.copy(self)
         table.shape, table._name = shape, name
@@ -98,35 +102,35 @@ class MemoryTable(FromArguments):
         return table
 
     @property
-    def variables(self) -> list:
+    def variables(self) -> list[Any]:
         return [self._rows]
 
-    def read(self, index):
+    def read(self, index: Tensor) -> Tensor:
         """State `(batch, columns, size)` of the rows `index`."""
         rows = gather_rows(self._rows, index, self._layout)
         return ops.reshape(rows, (-1, *self.shape[1:]))
 
-    def write(self, index, state):
+    def write(self, index: Tensor, state: Tensor) -> None:
         """Replaces the state of the rows `index`."""
         rows = ops.reshape(state, (-1, self.shape[1] * self.shape[2]))
         scatter_rows(self._rows, index, rows, self._layout)
 
-    def view(self) -> np.ndarray:
+    def view(self) -> Array:
         """State `(rows, columns, size)` of all rows, on the host."""
         return self._rows.numpy().reshape(self.shape)
 
-    def assign(self, state):
+    def assign(self, state: Tensor) -> Any:
         """Replaces all rows by `state` `(rows, columns, size)`."""
         self._rows.assign(np.reshape(state, self._rows.saved_shape))
 
-    def resized(self, count: int, parts) -> "MemoryTable":
+    def resized(self, count: int, parts: Iterable[Array]) -> "MemoryTable":
         """A table of `count` rows, filled with the arrays `parts` and zeros."""
         table = self.build((count, *self.shape[1:]), self._name, {})
         rows = np.concatenate([*parts], dtype="float32")
         table._rows.assign(rows.reshape(len(rows), -1))
         return table
 
-    def flush(self):
+    def flush(self) -> None:
         """Does nothing, like the other methods that a `FileTable` needs."""
 
     open_for_training = raise_error = close = flush

@@ -4,6 +4,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_likelihood.backend.types import Tensor
+
 
 class Counts(keras.Variable):
     """Counts of entries that a data parameter could not use.
@@ -12,7 +14,7 @@ class Counts(keras.Variable):
     between two steps. In files of version 0.1 it has another shape.
     """
 
-    def __init__(self, name: str):
+    def __init__(self, name: str) -> None:
         super().__init__(
             np.zeros(5, "int32"),
             dtype="int32",
@@ -22,7 +24,7 @@ class Counts(keras.Variable):
             name=name,
         )
 
-    def count(self, outside, not_finite, index):
+    def count(self, outside: Tensor, not_finite: Tensor, index: Tensor) -> None:
         """Adds the masks `(batch,)` of unknown rows and non-finite updates."""
         steps, *totals, first, row = ops.unstack(ops.convert_to_tensor(self), 5)
         marks = ops.cast(ops.stack([outside, not_finite]), "int32")
@@ -38,11 +40,11 @@ class Counts(keras.Variable):
         ]
         self.assign(ops.stack(after))
 
-    def reset(self):
+    def reset(self) -> None:
         """Resets all counts."""
         self.assign(np.zeros(5, "int32"))
 
-    def raise_any(self, name: str | None, num_rows: int):
+    def raise_any(self, name: str | None, num_rows: int) -> None:
         """Resets, and raises an error if there were invalid entries."""
         _, outside, not_finite, batch, row = ops.convert_to_numpy(self)
         if not outside and not not_finite:

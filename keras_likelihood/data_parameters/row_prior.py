@@ -1,9 +1,12 @@
 """A prior that shrinks rows with few examples towards the others."""
 
+from typing import Any
+
 import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.registration import FromArguments, serializable
+from keras_likelihood.backend.types import Tensor
 from keras_likelihood.data_parameters.sparse_rms_prop import SparseRMSProp
 from keras_likelihood.likelihoods.checks import check_argument
 
@@ -32,7 +35,7 @@ class RowPrior(FromArguments):
             `np.bincount(annotator)`.
     """
 
-    def __init__(self, scale: float, *, row_sizes):
+    def __init__(self, scale: float, *, row_sizes: Any) -> None:
         is_finite = 0 < scale < float("inf")
         check_argument("scale", scale, is_finite, "a finite number > 0")
         self.scale = float(scale)
@@ -44,7 +47,7 @@ class RowPrior(FromArguments):
                 f"{self.row_sizes.min(initial=np.inf)}"
             )
 
-    def check(self, rows: int):
+    def check(self, rows: int) -> None:
         """Raises an error if `row_sizes` has another number of rows."""
         if self.row_sizes.shape not in ((), (rows,)):
             raise ValueError(
@@ -54,7 +57,7 @@ class RowPrior(FromArguments):
                 f"Received: shape {self.row_sizes.shape}"
             )
 
-    def gradient(self, displacement, index):
+    def gradient(self, displacement: Tensor, index: Tensor) -> Tensor:
         """Gradient of the penalty per example, `(batch, size)`."""
         batch = ops.cast(ops.shape(index)[0], "float32")
         share = 1.0 / np.maximum(self.row_sizes, np.float32(1))
@@ -62,11 +65,13 @@ class RowPrior(FromArguments):
             share = ops.take(share, index, axis=0)[:, None]
         return displacement * (share * (self.scale**-2.0 / batch))
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         return {"scale": self.scale, "row_sizes": self.row_sizes.tolist()}
 
 
-def move_center(center, rate: float, gradient, known):
+def move_center(
+    center: Any, rate: float, gradient: Tensor, known: Tensor
+) -> None:
     """Updates the center `(columns, size)` of the rows."""
     gradient = ops.where(known[:, None], gradient, 0.0)
     state, _ = SparseRMSProp(rate).step(

@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_likelihood.backend.operations import sums_of_equal
 from keras_likelihood.backend.registration import FromArguments, serializable
+from keras_likelihood.backend.types import Tensor
 from keras_likelihood.likelihoods.checks import check_argument
 
 
@@ -19,7 +20,9 @@ class RowRule:
 
     columns: tuple[str, ...] = ("displacement",)
 
-    def step(self, state, gradient, index, counts):
+    def step(
+        self, state: Tensor, gradient: Tensor, index: Tensor, counts: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """The new state `(batch, columns, size)`, and a mask of skipped rows.
 
         Entries with `counts` False are ignored. A row is skipped if its new
@@ -36,7 +39,7 @@ class RowRule:
         state = ops.where(moves[:, None, None], moved, state)
         return state, ops.logical_and(visited, ops.logical_not(finite))
 
-    def _move(self, state, gradient, visits):
+    def _move(self, state: Tensor, gradient: Tensor, visits: Tensor) -> Tensor:
         raise NotImplementedError
 
 
@@ -50,11 +53,11 @@ class RunningMean(RowRule):
 
     rate: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         allowed = "in (0, 1] for a running mean"
         check_argument("learning_rate", self.rate, 0 < self.rate <= 1, allowed)
 
-    def _move(self, state, gradient, visits):
+    def _move(self, state: Tensor, gradient: Tensor, visits: Tensor) -> Tensor:
         distance = gradient / ops.maximum(visits, 1.0)[:, None]
         return state - self.rate * distance[:, None]
 
@@ -89,7 +92,7 @@ class SparseRMSProp(FromArguments, RowRule):
     weight_decay: float = 0.0
     clipnorm: float | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         rate, clip = self.learning_rate, self.clipnorm
         for name, fits, allowed in (
             ("learning_rate", rate is None or rate > 0, "> 0 or None"),
@@ -107,7 +110,7 @@ class SparseRMSProp(FromArguments, RowRule):
         momentum = ("momentum",) if self.momentum else ()
         return ("displacement", "mean_square", *momentum)
 
-    def _move(self, state, gradient, visits):
+    def _move(self, state: Tensor, gradient: Tensor, visits: Tensor) -> Tensor:
         rate: Any = self.learning_rate
         if self.clipnorm is not None:
             energy = ops.sum(ops.square(gradient), axis=1)
