@@ -224,3 +224,70 @@ PEERS = {
     "Dirichlet": dirichlet,
     "isotonic mix": isotonic_mix,
 }
+
+
+def auto(val, test):
+    from keras_likelihood.recalibration import AutoScaling
+
+    fitted = AutoScaling().fit_arrays(val["p"], val["y"], from_logits=False)
+    return fitted.calibrate(test["p"], from_logits=False)
+
+
+def of_probabilities(name):
+    """A calibrator of probmetrics, for the arena."""
+
+    def run(val, test):
+        from probmetrics.calibrators import get_calibrator
+
+        calibrator = get_calibrator(name)
+        calibrator.fit(val["p"], val["y"])
+        return calibrator.predict_proba(test["p"])
+
+    return run
+
+
+def cross_validated(method):
+    """scikit-learn's `CalibratedClassifierCV` of given probabilities."""
+
+    def run(val, test):
+        from sklearn.base import BaseEstimator, ClassifierMixin
+        from sklearn.calibration import CalibratedClassifierCV
+        from sklearn.frozen import FrozenEstimator
+
+        class Given(ClassifierMixin, BaseEstimator):
+            def fit(self, x, y):
+                self.classes_ = np.arange(x.shape[1])
+                return self
+
+            def predict_proba(self, x):
+                return x
+
+            def predict(self, x):
+                return x.argmax(axis=1)
+
+        base = Given().fit(val["p"], val["y"])
+        model = CalibratedClassifierCV(FrozenEstimator(base), method=method)
+        return model.fit(val["p"], val["y"]).predict_proba(test["p"])
+
+    return run
+
+
+def venn_abers(val, test):
+    from venn_abers import VennAbersCalibrator
+
+    return VennAbersCalibrator().predict_proba(
+        p_cal=val["p"], y_cal=val["y"], p_test=test["p"]
+    )
+
+
+ARENA = {
+    "none": lambda val, test: test["p"],
+    "temperature": cross_validated("temperature"),
+    "isotonic": cross_validated("isotonic"),
+    "beta": of_probabilities("beta"),
+    "Venn-Abers": venn_abers,
+    "SMS or affine": of_probabilities("logistic"),
+    "SMS": of_probabilities("sms"),
+    "AutoScaling": auto,
+}
+"""Functions of (validation, test), dicts of `p` and `y`, for the arena."""

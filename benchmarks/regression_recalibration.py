@@ -14,6 +14,7 @@ import keras
 import numpy as np
 from scipy import stats
 from scipy.optimize import minimize
+from sklearn.isotonic import IsotonicRegression
 
 from keras_likelihood.metrics.functions import calibration_error
 from keras_likelihood.recalibration import regression
@@ -78,9 +79,12 @@ def evaluate(folder, name, seed):
             np.mean(-stats.norm.logpdf(z)) + np.log(spread),
         )
     }
-    isotonic = regression.Isotonic().fit_arrays(val, y_val, scale=scales[0])
-    mapped = isotonic.calibrate(test, scale=scales[1])
-    results["Isotonic"] = calibration_error(mapped.cdf(y_test)), np.nan
+    # The recalibration of Kuleshov and others (2018) maps the predicted cdf.
+    cdf = stats.norm.cdf((y_val - val) / spread)
+    curve = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip")
+    curve.fit(cdf, stats.rankdata(cdf, "max") / len(cdf))
+    mapped = curve.predict(stats.norm.cdf(z))
+    results["Isotonic"] = calibration_error(mapped), np.nan
     for short, method in OURS.items():
         fitted = method().fit_arrays(
             val, y_val, scale=scales[0], features=np.c_[x_val, val]

@@ -518,8 +518,8 @@ def test_names_in_prose_are_understood():
         "Dense": "keras.layers.Dense",
         "np.savez": "numpy.savez",
         "Huber": "keras_likelihood.likelihoods.Huber",
-        "regression.Isotonic": "keras_likelihood.recalibration.regression"
-        ".Isotonic",
+        "regression.AutoRescaling": "keras_likelihood.recalibration.regression"
+        ".AutoRescaling",
         "audit": None,
         "kl.nothing": None,
         "x + y": None,

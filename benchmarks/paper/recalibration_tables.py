@@ -14,6 +14,8 @@ import numpy as np
 from datasets import REGRESSION, folder, logits
 from results import HERE, parser, record
 from scipy.special import softmax
+from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import LogisticRegression
 
 from keras_likelihood import metrics, recalibration
 
@@ -25,9 +27,39 @@ CLASSIFIERS = {
     "VGG-16 CIFAR-10": "cifar10_vgg16",
     "DenseNet-BC-190 CIFAR-10": "cifar10_densenetbc190",
 }
+
+
+class OneVsRest:
+    """A curve of every class's log-odds, by scikit-learn, then normalised."""
+
+    def __init__(self, kind):
+        self.kind = kind
+
+    def _odds(self, logits):
+        p = np.clip(softmax(logits.astype("float64"), axis=1), 1e-13, 1 - 1e-13)
+        return np.log(p) - np.log1p(-p)
+
+    def fit_arrays(self, logits, y, features=None):
+        pairs = enumerate(self._odds(logits).T)
+        self.curves = [self._curve(odds, y == c) for c, odds in pairs]
+        return self
+
+    def _curve(self, odds, occurred):
+        if self.kind == "isotonic":
+            curve = IsotonicRegression(out_of_bounds="clip")
+            return curve.fit(odds, occurred).predict
+        platt = LogisticRegression(C=1e6).fit(odds[:, None], occurred)
+        return lambda odds: platt.predict_proba(odds[:, None])[:, 1]
+
+    def calibrate(self, logits, features=None):
+        pairs = zip(self.curves, self._odds(logits).T, strict=True)
+        q = np.stack([curve(odds) for curve, odds in pairs], axis=1) + 1e-9
+        return q / q.sum(axis=1, keepdims=True)
+
+
 METHODS = {
-    "Platt": recalibration.Platt,
-    "Isotonic": recalibration.Isotonic,
+    "Platt": lambda: OneVsRest("sigmoid"),
+    "Isotonic": lambda: OneVsRest("isotonic"),
     "GS": recalibration.GlobalScaling,
     "VS": recalibration.VectorScaling,
     "LS": recalibration.LinearScaling,

@@ -10,7 +10,6 @@ from keras_likelihood.commands import outputs
 from keras_likelihood.commands.console import printable
 
 METHODS = ["global", "linear", "features", "deep", "vector", "matrix"]
-METHODS += ["platt", "isotonic"]
 _BAR_WIDTH = 20
 
 

@@ -83,8 +83,6 @@ class ClassifierTask(_Task):
         "deep": "DeepScaling",
         "vector": "VectorScaling",
         "matrix": "MatrixScaling",
-        "platt": "Platt",
-        "isotonic": "Isotonic",
     }
     OF_FEATURES = ("features", "deep")
     scores = ("NLL", "ECE", "accuracy")

@@ -4,10 +4,10 @@ import dataclasses
 import time
 from typing import ClassVar
 
-import keras
 import numpy as np
 from scipy.special import softmax
 
+from keras_likelihood.backend.types import Tensor
 from keras_likelihood.conformal import prediction as conformal
 from keras_likelihood.conformal import scores as conformal_scores
 from keras_likelihood.conformal.models import ConformalClassifier
@@ -201,16 +201,18 @@ class ConformalSets:
         del settings["seed"]
         return {**settings, "by_class": self.by_class_}
 
-    def _graph(self, logits, features):
-        probabilities = keras.layers.Softmax(name="probabilities")(logits)
+    def _graph(self, logits: Tensor, features: Tensor | None) -> Tensor:
+        return logits
+
+    def _finish(self, output: Tensor) -> Tensor:
         keep = conformal_scores.ConformalScores.holding(
             self.scores_, self._settings(), name="with_scores"
         )
-        return keep(probabilities)
+        return keep(output)
 
 
 def _probabilities(logits, from_logits):
     """Probabilities `(n, ..., classes)` and the shape of the logits."""
-    rows, shape = inputs.as_logits(logits, from_logits)
+    rows, shape, _ = inputs.as_logits(logits, from_logits)
     p = softmax(rows.astype("float64"), axis=1)
     return p.reshape(*shape[:-1], p.shape[1]), shape

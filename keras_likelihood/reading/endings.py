@@ -2,7 +2,6 @@
 
 import keras
 
-from keras_likelihood import serving
 from keras_likelihood.backend.private import producer
 from keras_likelihood.layers import LikelihoodHead
 from keras_likelihood.reading.loading import is_graph
@@ -10,7 +9,6 @@ from keras_likelihood.reading.loading import is_graph
 PROBABILITIES = ("softmax", "sigmoid")
 _CONVOLUTIONS = keras.layers.Conv1D | keras.layers.Conv2D | keras.layers.Conv3D
 _ACTIVATED = keras.layers.Dense | keras.layers.EinsumDense | _CONVOLUTIONS
-_PROBABILITIES = (serving.OneVsRestTable, serving.TemperedProbabilities)
 _BARE = (keras.layers.Activation, keras.layers.Softmax)
 _SHAPE_ONLY = (
     *("Reshape", "Flatten", "Squeeze", "ExpandDims"),
@@ -34,16 +32,9 @@ def kind_of(tensor) -> str | None:
     layer, inputs = deciding_layer(tensor)
     if isinstance(layer, keras.layers.Softmax):
         return "softmax" if layer.axis in (-1, None) else None
-    if isinstance(layer, _PROBABILITIES):
-        return "softmax"
-    if isinstance(layer, serving.SecondClass):
-        return "sigmoid"
-    if isinstance(layer, serving.LinearPool | keras.layers.Concatenate):
-        # A mean or a concatenation is of the kind of all its inputs.
+    if isinstance(layer, keras.layers.Concatenate):
         kinds = {kind_of(each) for each in inputs}
-        (kind,) = kinds if len(kinds) == 1 else (None,)
-        pooled = isinstance(layer, serving.LinearPool) or kind == "sigmoid"
-        return kind if kind in PROBABILITIES and pooled else None
+        return "sigmoid" if kinds == {"sigmoid"} else None
     if isinstance(layer, LikelihoodHead):
         layer = layer.prediction
     if isinstance(layer, keras.layers.Wrapper):
@@ -63,7 +54,7 @@ def open_ending(tensor, strip: bool):
     if isinstance(layer, _BARE):
         _, features = open_ending(inputs[0], strip=False)
         return (inputs[0] if strip else tensor), features
-    whole = isinstance(layer, keras.Model | serving.LinearPool)
+    whole = isinstance(layer, keras.Model)
     features = None if whole or len(inputs) != 1 else inputs[0]
     if strip and isinstance(layer, _ACTIVATED):
         return _without_activation(layer)(inputs[0]), features

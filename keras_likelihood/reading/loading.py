@@ -17,7 +17,8 @@ def load_model(model) -> keras.Model:
     """Returns the model, or loads it in safe mode, which runs no code."""
     if isinstance(model, keras.Model):
         return model
-    allowed = "a `keras.Model` or the path of a `.keras` file"
+    allowed = "a `keras.Model` or the path of a `.keras` file. For arrays of "
+    allowed += "outputs use `fit_arrays`"
     fits = isinstance(model, str | os.PathLike)
     check_argument("model", model, fits, allowed)
     path = os.fspath(model)

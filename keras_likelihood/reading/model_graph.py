@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import keras
 import numpy as np
+from keras import ops
 
 from keras_likelihood import serving
 from keras_likelihood.backend.training_rows import numpy_batches
@@ -100,9 +101,12 @@ class ModelGraph:
             strip = not from_logits and kind in endings.PROBABILITIES
             logits, _ = endings.open_ending(self.prediction, strip)
             if not from_logits and not (strip and logits is not None):
-                each, logs = multi_label or not many, serving.LogProbabilities
-                to_logits = serving.LogOdds() if each else logs(bound)
-                logits = to_logits(self.prediction)
+                p = keras.layers.Identity()(self.prediction)
+                if multi_label or not many:
+                    p = ops.clip(p, 1e-7, 1 - 1e-7)
+                    logits = ops.log(p) - ops.log1p(-p)
+                else:
+                    logits = ops.log(ops.maximum(p, np.exp(-2 * bound)))
             if len(logits.shape) == 1:
                 logits = keras.layers.Reshape((1,))(logits)
             return self._tempered(logits), multi_label
@@ -124,7 +128,8 @@ class ModelGraph:
     def _tempered(self, logits):
         temperature = self.parameters.get("temperature", 1.0)
         if isinstance(temperature, keras.KerasTensor):
-            return serving.TemperedLogits()([logits, temperature])
+            logits = keras.layers.Identity()(logits)
+            return logits / keras.layers.Identity()(temperature)
         if np.all(temperature == 1.0):
             return logits
         inverse = np.squeeze(1 / np.asarray(temperature, "float64"))

@@ -1,6 +1,6 @@
 """Recalibration of trained classifiers and, in `regression`, regressors.
 
-It needs SciPy. `Isotonic` needs scikit-learn.
+It needs SciPy.
 """
 
 from keras_likelihood.recalibration import regression
@@ -15,19 +15,16 @@ from keras_likelihood.recalibration.joint_scaling import (
     MatrixScaling,
     VectorScaling,
 )
-from keras_likelihood.recalibration.one_vs_rest import Isotonic, Platt
 
 __all__ = [
     "AutoScaling",
     "ClassifierRecalibrator",
     "DeepScaling",
     "GlobalScaling",
-    "Isotonic",
     "JointScaling",
     "LinearFeatureScaling",
     "LinearScaling",
     "MatrixScaling",
-    "Platt",
     "VectorScaling",
     "regression",
 ]

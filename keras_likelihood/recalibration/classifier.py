@@ -3,11 +3,13 @@
 import copy
 import time
 from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
 from scipy.special import log_softmax
 
+from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.likelihoods.checks import as_weight, check_argument
 from keras_likelihood.metrics.functions import binned_error
 from keras_likelihood.reading.targets import as_labels
@@ -100,6 +102,33 @@ class ClassifierRecalibrator:
         self.model = graph.extend(self, trainable)
         return self
 
+    def attach(
+        self,
+        model: Any,
+        *,
+        from_logits: bool | None = None,
+        multi_label: bool | None = None,
+        features: str | None = None,
+        trainable: bool = False,
+    ) -> keras.Model:
+        """Returns a Keras model that ends in a map fitted by `fit_arrays`.
+
+        The model must be a graph, such as a functional model. It also sets
+        `model`. Arguments are as in `fit`.
+        """
+        inputs.check_fitted(self, "parameters_", "attach")
+        graph = ClassifierGraph(
+            model,
+            from_logits=from_logits,
+            multi_label=multi_label,
+            features=features,
+            with_features=self.uses_features,
+        )
+        self._check_columns("logits", graph.columns("logits"))
+        self._check_columns("features", graph.columns("features"))
+        self.model = graph.extend(self, trainable)
+        return self.model
+
     def fit_arrays(
         self,
         logits,
@@ -135,11 +164,13 @@ class ClassifierRecalibrator:
         logits, y, features, weight = inputs.rows_to_fit(
             logits, y, features, sample_weight
         )
-        rows, shape = inputs.as_logits(logits, from_logits)
-        self._classes = rows.shape[1]
+        rows, shape, self._floor = inputs.as_logits(logits, from_logits)
+        self._columns = {"logits": shape[-1], "features": None}
         weight = as_weight(weight, shape[:-1])
         labels = as_labels(y, shape, weight)
         found = self._rows_of_features(features, shape[:-1])
+        if found is not None:
+            self._columns["features"] = found.shape[1]
         if not weight.all():
             kept = weight > 0
             rows, labels, weight = rows[kept], labels[kept], weight[kept]
@@ -178,8 +209,9 @@ class ClassifierRecalibrator:
                     logits[part], found, from_logits=from_logits
                 )
             return out
+        logits = np.asarray(logits)
+        self._check_columns("logits", inputs.columns_of(logits))
         if self.questions_ is not None:
-            logits = np.asarray(logits)
             answers = [
                 question.calibrate(
                     logits[..., c : c + 1], features, from_logits=from_logits
@@ -187,15 +219,11 @@ class ClassifierRecalibrator:
                 for c, question in enumerate(self.questions_)
             ]
             return np.concatenate(answers, axis=-1)
-        rows, shape = inputs.as_logits(logits, from_logits)
-        # A search over methods fits some of them without `fit_arrays`.
-        classes = getattr(self, "_classes", rows.shape[1])
-        if rows.shape[1] != classes:
-            raise ValueError(
-                f"`logits` must have the {classes} classes of the calibration "
-                f"data. Received: {rows.shape[1]} classes"
-            )
+        rows, shape, _ = inputs.as_logits(logits, from_logits, self._floor)
         found = self._rows_of_features(features, shape[:-1])
+        if self._columns["features"] is not None:
+            given = None if found is None else found.shape[1]
+            self._check_columns("features", given)
         calibrated = np.exp(log_softmax(self._apply(rows, found), axis=1))
         if shape[-1] == 1:
             calibrated = calibrated[:, 1:]
@@ -220,6 +248,8 @@ class ClassifierRecalibrator:
             )
             for c in range(logits.shape[-1])
         ]
+        self._columns = {**self.questions_[0]._columns}
+        self._columns["logits"] = logits.shape[-1]
         parameters = [question.parameters_ for question in self.questions_]
         self.parameters_ = {"questions": parameters}
         self.report_ = {
@@ -238,12 +268,25 @@ class ClassifierRecalibrator:
             )
         return None
 
-    def _details(self):
+    def _check_columns(self, name: str, count: int | None) -> None:
+        """Raises an error for other numbers of columns than in the fit."""
+        fitted = self._columns[name]
+        if fitted is not None and count != fitted:
+            raise ValueError(
+                f"`{name}` must have {fitted} columns, as in `fit`. "
+                f"Received: {count or 'none'}"
+            )
+
+    def _finish(self, output: Tensor) -> Tensor:
+        """Adds layers after the probabilities."""
+        return output
+
+    def _details(self) -> dict[str, Any]:
         """Entries that a method adds to its report."""
         return {}
 
 
-def scores(logits, labels, weight) -> dict:
+def scores(logits: Array, labels: Array, weight: Array) -> dict[str, float]:
     """NLL, ECE (15 equal-width bins) and accuracy of logits."""
     at = softmax_moments(logits, labels, 1.0)
     return {

@@ -2,11 +2,13 @@
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
+from keras import ops
 
-from keras_likelihood import serving
+from keras_likelihood.backend.types import Tensor
 from keras_likelihood.likelihoods import LocationScale, Normal
 from keras_likelihood.reading import ModelGraph
 from keras_likelihood.recalibration.inputs import LOGIT_BOUND
@@ -28,6 +30,11 @@ class _Graph:
             self.features = instead if found is None else found
         if self.features is not None:
             self._tensors["features"] = self.features
+
+    def columns(self, name: str) -> int | None:
+        """Size of the last axis of the logits or the features."""
+        tensor = self._tensors.get(name)
+        return None if tensor is None else tensor.shape[-1]
 
     def extend(self, recalibrator, trainable: bool = False) -> keras.Model:
         """Returns the model that ends in the layers of a recalibrator."""
@@ -67,40 +74,36 @@ class ClassifierGraph(_Graph):
         found, y, weight = self._source.run(self._tensors, *data)
         return found["logits"], found.get("features"), y, weight
 
-    def _output(self, recalibrator):
-        output = _add_layers(
-            recalibrator, self._tensors["logits"], self.features
-        )
+    def _output(self, recalibrator: Any) -> Tensor:
+        z = self._tensors["logits"]
+        questions = recalibrator.questions_
+        if questions is None:
+            z = _calibrated_logits(recalibrator, z, self.features)
+        else:
+            columns = ops.split(z, z.shape[-1], axis=-1)
+            pairs = zip(questions, columns, strict=True)
+            parts = [_calibrated_logits(*p, self.features) for p in pairs]
+            z = ops.concatenate(parts, axis=-1)
+        is_sigmoid = self.multi_label or z.shape[-1] == 1
+        activation = "sigmoid" if is_sigmoid else "softmax"
+        output = keras.layers.Activation(activation, name="calibrated")(z)
         if len(self._source.prediction.shape) == 1:
             output = keras.layers.Reshape((), name="plain_vector")(output)
-        return output
+        return recalibrator._finish(output)
 
 
-def submodel(build, logits, features, name: str):
-    """Output of the layers that `build` makes, inside a nested model.
-
-    Layer names must be unique in a model, and recalibrators use the same
-    names.
-    """
-    given = [logits] if features is None else [logits, features]
-    inputs = [keras.Input(tensor.shape[1:]) for tensor in given]
-    return keras.Model(inputs, build(*inputs), name=name)(given)
-
-
-def _add_layers(recalibrator, logits, features=None):
-    if recalibrator.questions_ is not None:
-        columns = keras.ops.split(logits, logits.shape[-1], axis=-1)
-        outputs = []
-        for number, question in enumerate(recalibrator.questions_):
-            build = functools.partial(_add_layers, question)
-            name = f"question_{number}"
-            outputs.append(submodel(build, columns[number], features, name))
-        return keras.layers.Concatenate(name="questions")(outputs)
-    bounded = serving.BoundedLogits(LOGIT_BOUND, name="bounded_logits")(logits)
-    if logits.shape[-1] != 1:
+def _calibrated_logits(
+    recalibrator: Any, logits: Tensor, features: Tensor | None
+) -> Tensor:
+    """Logits of the calibrated probabilities, by stock operations of Keras."""
+    if logits.shape[-1] > 1:
+        peak = ops.max(logits, axis=-1, keepdims=True)
+        bounded = ops.maximum(logits, peak - LOGIT_BOUND)
         return recalibrator._graph(bounded, features)
-    pair = serving.PairedLogits(name="paired_logits")(bounded)
-    return serving.SecondClass(name="yes")(recalibrator._graph(pair, features))
+    half = 0.5 * ops.clip(logits, -LOGIT_BOUND, LOGIT_BOUND)
+    pair = ops.concatenate([-half, half], axis=-1)
+    pair = recalibrator._graph(pair, features)
+    return pair[..., 1:] - pair[..., :1]
 
 
 class RegressorGraph(_Graph):

@@ -1,11 +1,11 @@
 """Checks, reshapes and splits the inputs of recalibrators."""
 
+from typing import Any
+
 import numpy as np
 
-from keras_likelihood.reading.targets import (
-    are_probabilities,
-    log_probabilities,
-)
+from keras_likelihood.backend.types import Array
+from keras_likelihood.reading.targets import are_probabilities
 
 LOGIT_BOUND = 30.0
 """Largest distance of a logit from the largest logit of its row.
@@ -32,12 +32,21 @@ def blocks(values) -> list[slice]:
     return [slice(at, at + step) for at in range(0, len(values), step)]
 
 
-def as_logits(values, from_logits: bool):
-    """Returns `(rows, classes)` logits and the shape of `values`.
+def columns_of(logits: Array) -> int:
+    """Number of columns of logits; a plain vector is one column."""
+    return logits.shape[-1] if logits.ndim > 1 else 1
+
+
+def as_logits(
+    values: Any, from_logits: bool, floor: float | None = None
+) -> tuple[Array, tuple[int, ...], float | None]:
+    """`(rows, classes)` logits, the shape of `values`, and a floor.
 
     One column, or a plain vector, is the logit (or probability) of class 1 and
     becomes the pair `(-z/2, z/2)`. A logit that is more than `LOGIT_BOUND`
-    below the largest of its row is raised to that distance.
+    below the largest of its row is raised to that distance. Probabilities of
+    exactly zero, such as those of a forest, become `floor`: half the smallest
+    positive one of the calibration data.
     """
     values = _as_floats(values, "float64")
     if values.ndim == 0 or values.size == 0:
@@ -68,17 +77,18 @@ def as_logits(values, from_logits: bool):
             "[0, 1] that sum to one over the classes. Received: values from "
             f"{least:.3g} to {most:.3g}"
         )
-    if one:
-        if not from_logits:
-            rows = log_probabilities(rows, 1 / (1 + np.exp(16.0)))
-        rows = np.clip(rows, -LOGIT_BOUND, LOGIT_BOUND)
-        return np.concatenate([-0.5 * rows, 0.5 * rows], axis=1), values.shape
     if not from_logits:
-        rows = log_probabilities(rows, np.exp(-2 * LOGIT_BOUND))
-        low, high = rows.min(axis=1), rows.max(axis=1)
-    if (high - low).max() > LOGIT_BOUND:
-        rows = np.maximum(rows, high[:, None] - LOGIT_BOUND)
-    return rows, values.shape
+        rows = rows.astype("float64")
+        rows = np.concatenate([1 - rows, rows], axis=1) if one else rows
+        if floor is None:
+            floor = 0.5 * rows.min(where=rows > 0, initial=1.0)
+        rows = np.log(np.maximum(np.where(rows > 0, rows, floor), 1e-300))
+    elif one:
+        rows = np.concatenate([-0.5 * rows, 0.5 * rows], axis=1)
+    high = rows.max(axis=1, keepdims=True)
+    if (high[:, 0] - rows.min(axis=1)).max() > LOGIT_BOUND:
+        rows = np.maximum(rows, high - LOGIT_BOUND)
+    return rows, values.shape, floor
 
 
 def _as_floats(values, default):

@@ -1,13 +1,15 @@
 """Recalibrates by a predicted temperature, then a map of the logits."""
 
 import dataclasses
+from typing import Any
 
 import keras
 import numpy as np
+from keras import ops
 
-from keras_likelihood import serving
+from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.likelihoods.checks import check_argument
-from keras_likelihood.recalibration import network, softmax, steps
+from keras_likelihood.recalibration import inputs, network, softmax, steps
 from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
 from keras_likelihood.recalibration.feature_basis import (
     SOURCES,
@@ -32,35 +34,41 @@ class JointScaling(ClassifierRecalibrator):
     strengths of the priors of `w` and `W` maximise the marginal likelihood.
     With k classes the others are 2 k `strength` for `v` and `b`, and
     2 k (k - 1) `strength` for `D`, as in structured matrix scaling (Berta,
-    Holzmueller, Jordan and Bach, 2026): `logit_map="matrix"`, strength 1.
+    Holzmueller, Jordan and Bach, 2026): `logit_map="matrix"`, strength 1. With
+    two classes, `"vector"` is the family of beta calibration (Kull, Silva Filho
+    and Flach, 2017).
 
     Args:
         logit_map: `None` (default), `"vector"` (`v` and `b`), `"matrix"`
             (`v`, `b` and `D`) or `"features"` (`W`). With a map the
             predicted classes may change.
-        temperature: inputs of the predicted temperature: `None` (default, one
-            temperature for all), `"logits"`, `"features"` or `"all"`. `"all"`
-            uses the log-probabilities, the sorted log-probabilities and, if
-            there are any, the features. Each of these groups has its own
-            strength.
+        temperature_from: inputs of the predicted temperature: `None` (default,
+            one temperature for all), `"logits"`, `"features"` or `"all"`.
+            `"all"` uses the log-probabilities, the sorted log-probabilities
+            and, if there are any, the features. Each of these groups has its
+            own strength.
         strength: strength of the priors of `v`, `b` and `D`, `> 0`. Defaults
             to 1.
         offset: offset of the softplus, `>= 0`. T is always above offset /
             (ln 2 + offset) times the global temperature. Defaults to 0.2.
+        prior: `"evidence"` (default), or `None` for weights `w` without a
+            prior, fitted by maximum likelihood.
     """
 
     logit_map: str | None = None
-    temperature: str | None = None
+    temperature_from: str | None = None
     strength: float = 1.0
     offset: float = 0.2
+    prior: str | None = "evidence"
 
-    def __post_init__(self):
-        mapped, source = self.logit_map, self.temperature
+    def __post_init__(self) -> None:
+        mapped, source = self.logit_map, self.temperature_from
         for name, fits, allowed in (
             ("logit_map", mapped in steps.MAPS, [*steps.MAPS]),
-            ("temperature", source in SOURCES, [*SOURCES]),
+            ("temperature_from", source in SOURCES, [*SOURCES]),
             ("strength", self.strength > 0, "> 0"),
             ("offset", self.offset >= 0, ">= 0"),
+            ("prior", self.prior in ("evidence", None), "'evidence' or None"),
         ):
             check_argument(name, getattr(self, name), fits, allowed)
         self.uses_features = "features" in (mapped, source)
@@ -68,87 +76,96 @@ class JointScaling(ClassifierRecalibrator):
             self.uses_features = "optional"
         self.keeps_accuracy = mapped is None
 
-    def _fit(self, logits, labels, features, weight):
+    @property
+    def temperature(self) -> float:
+        """The fitted temperature of all examples, before a predicted one."""
+        inputs.check_fitted(self, "parameters_", "temperature")
+        return self.parameters_["temperature"]
+
+    def _fit(
+        self,
+        logits: Array,
+        labels: Array,
+        features: Array | None,
+        weight: Array,
+    ) -> None:
         base = softmax.solve_temperature(logits, labels, weight)
         z = scaled(logits, base)
-        groups = dict.fromkeys(SOURCES[self.temperature])
+        groups = dict.fromkeys(SOURCES[self.temperature_from])
         if self.logit_map == "features":
             groups["features"] = None
         bases, x = standardised_columns(groups, z, features, weight)
-        fitted = steps.FittedSteps(z, labels, x, weight, self.offset)
-        self._set_parameters(base, bases, *fitted.weights(self))
+        fitted = steps.FittedSteps(z, labels, x, weight, self.offset, base)
+        fitted.has_prior = self.prior is not None
+        self._set_parameters(base, bases, fitted)
 
-    def _set_parameters(self, base, bases, predicted, mapped):
+    def _set_parameters(
+        self, base: float, bases: dict[str, Any], fitted: steps.FittedSteps
+    ) -> None:
         """Turns fitted weights in bases into weights of the raw columns."""
+        predicted, mapped = fitted.weights(self)
         self.parameters_ = {"temperature": base, **mapped}
+        if self.logit_map is not None:
+            self.parameters_["floor"] = fitted.floor
         if "features" in mapped:
             kernel, shift = bases["features"].to_raw(mapped["features"])
             self.parameters_ |= {"features": kernel, "bias": shift}
         if predicted is None:
             return
-        found = predicted.strengths
-        raw = [bases[name].to_raw(predicted.weights[name]) for name in found]
-        shift = predicted.weights["free"][0] + sum(shift for _, shift in raw)
+        weights = dict(predicted.weights)
+        intercept = weights.pop("free")[0]
+        raw = [bases[name].to_raw(weight) for name, weight in weights.items()]
         self.parameters_ |= {
             "kernel": np.concatenate([kernel for kernel, _ in raw]),
-            "intercept": float(shift),
-            "prior_precision": found.get(self.temperature, found),
+            "intercept": float(intercept + sum(shift for _, shift in raw)),
+            "prior_precision": predicted.strengths.get(
+                self.temperature_from, predicted.strengths
+            ),
         }
 
-    def _apply(self, logits, features):
+    def _apply(self, logits: Array, features: Array | None) -> Array:
         p = self.parameters_
         z = logits / p["temperature"]
-        if self.temperature is not None:
-            raw = raw_columns(SOURCES[self.temperature], z, features)
+        if self.temperature_from is not None:
+            raw = raw_columns(SOURCES[self.temperature_from], z, features)
             x = np.concatenate(list(raw.values()), axis=1)
             linear, _ = network.run_network(self._network(), x)
             predicted, _ = network.shifted_softplus(linear, self.offset)
             z = z / predicted[:, None]
         if self.logit_map is None:
             return z
-        return softmax.map_logits(steps.for_map(z), p, features)
+        logs = steps.for_map(z, p["floor"])
+        return softmax.map_logits(logs, p, features)
 
-    def _network(self):
+    def _network(self) -> list[Any]:
         p = self.parameters_
         return p.get("network") or [p["kernel"][:, None], p["intercept"]]
 
-    def _graph(self, logits, features=None):
-        z = keras.layers.Rescaling(
-            1 / self.parameters_["temperature"], name="global_temperature"
-        )(logits)
-        if self.temperature is not None:
-            temperature = network.predicted_parameter(
-                "softmax",
-                "temperature",
-                self._columns_layer(z, features),
-                self._network(),
-                units=z.shape[-1],
-                offset=self.offset,
-            )
-            z = serving.TemperedLogits(name="tempered")([z, temperature])
-        if self.logit_map is not None:
-            logs = serving.LogSoftmax(name="log_softmax")(z)
-            z = self._map_layer(logs, features)
-        return keras.layers.Softmax(name="calibrated")(z)
-
-    def _columns_layer(self, z, features):
-        if self.temperature == "features":
-            return features
-        columns = [serving.LogSoftmax(name="temperature_source")(z)]
-        if self.temperature == "logits":
-            return columns[0]
-        columns.append(serving.SortedColumns(name="sorted")(columns[0]))
-        if features is not None:
-            columns.append(features)
-        return keras.layers.Concatenate(name="temperature_columns")(columns)
-
-    def _map_layer(self, z, features):
-        p = self.parameters_
-        layer = keras.layers.Dense(z.shape[-1], name="logit_map")
+    def _graph(self, logits: Tensor, features: Tensor | None) -> Tensor:
+        p, source = self.parameters_, self.temperature_from
+        z = keras.layers.Rescaling(1 / p["temperature"])(logits)
+        if source is not None:
+            columns: dict = {}
+            if "logits" in SOURCES[source]:
+                columns["logits"] = ops.log_softmax(z)
+            if "sorted" in SOURCES[source]:
+                columns["sorted"] = ops.sort(columns["logits"])
+            if "features" in SOURCES[source] and features is not None:
+                columns["features"] = features
+            x = [columns[name] for name in SOURCES[source] if name in columns]
+            x = ops.concatenate(x) if len(x) > 1 else x[0]
+            z = z / network.predicted_parameter(x, self._network(), self.offset)
+        if self.logit_map is None:
+            return z
+        floor, classes = p["floor"], z.shape[-1]
+        z = ops.log_softmax(z)
+        if floor:
+            z = ops.log((1 - floor) * ops.exp(z) + floor / classes)
+        layer = keras.layers.Dense(classes)
         if self.logit_map == "features":
             mapped = layer(features)
             layer.set_weights([p["features"], p["bias"]])
-            return keras.layers.Add(name="mapped")([z, mapped])
+            return z + mapped
         mapped = layer(z)
         kernel = np.diag(1 + p["vector"]) + p.get("matrix", 0.0)
         layer.set_weights([kernel, p["bias"]])
@@ -171,13 +188,19 @@ class GlobalScaling(JointScaling):
     exactly. The predicted classes do not change.
 
     >>> scaling = GlobalScaling().fit_arrays(logits, y)
-    >>> scaling.parameters_["temperature"]
+    >>> scaling.temperature
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
 
-    def _fit(self, logits, labels, features, weight):
+    def _fit(
+        self,
+        logits: Array,
+        labels: Array,
+        features: Array | None,
+        weight: Array,
+    ) -> None:
         temperature = softmax.solve_temperature(logits, labels, weight)
         self.parameters_ = {"temperature": temperature}
 
@@ -192,14 +215,17 @@ class LinearScaling(JointScaling):
     change.
 
     Args:
-        offset: as in `JointScaling`. Defaults to 0.2.
+        offset, prior: as in `JointScaling`. The paper's predictor has
+            `prior=None`.
 
     >>> scaling = LinearScaling().fit_arrays(logits, y)
     >>> probabilities = scaling.calibrate(test_logits)
     """
 
-    def __init__(self, *, offset: float = 0.2):
-        super().__init__(temperature="logits", offset=offset)
+    def __init__(
+        self, *, offset: float = 0.2, prior: str | None = "evidence"
+    ) -> None:
+        super().__init__(temperature_from="logits", offset=offset, prior=prior)
 
 
 class LinearFeatureScaling(JointScaling):
@@ -212,14 +238,19 @@ class LinearFeatureScaling(JointScaling):
     `JointScaling`. The predicted classes do not change.
 
     Args:
-        offset: as in `JointScaling`. Defaults to 0.2.
+        offset, prior: as in `JointScaling`. The paper's predictor has
+            `prior=None`.
 
     >>> scaling = LinearFeatureScaling().fit_arrays(logits, y, features)
     >>> probabilities = scaling.calibrate(test_logits, test_features)
     """
 
-    def __init__(self, *, offset: float = 0.2):
-        super().__init__(temperature="features", offset=offset)
+    def __init__(
+        self, *, offset: float = 0.2, prior: str | None = "evidence"
+    ) -> None:
+        super().__init__(
+            temperature_from="features", offset=offset, prior=prior
+        )
 
 
 class VectorScaling(JointScaling):
@@ -235,7 +266,7 @@ class VectorScaling(JointScaling):
             Defaults to 1.
     """
 
-    def __init__(self, *, strength: float = 1.0):
+    def __init__(self, *, strength: float = 1.0) -> None:
         super().__init__(logit_map="vector", strength=strength)
 
 
@@ -253,7 +284,7 @@ class MatrixScaling(JointScaling):
             Defaults to 1.
     """
 
-    def __init__(self, *, strength: float = 1.0):
+    def __init__(self, *, strength: float = 1.0) -> None:
         super().__init__(logit_map="matrix", strength=strength)
 
 
@@ -269,18 +300,34 @@ class DeepScaling(JointScaling):
     Args:
         hidden: sizes of the hidden layers. Defaults to `(16,)`.
         offset: the offset of the softplus, `>= 0`. Defaults to 0.2.
+        prior: `None` trains without weight decay and to the end.
         seed: the random seed of the initial weights and the folds. Defaults to
             0.
 
     >>> scaling = DeepScaling().fit_arrays(logits, y, features)
     """
 
-    def __init__(self, *, hidden=(16,), offset: float = 0.2, seed: int = 0):
-        super().__init__(temperature="features", offset=offset)
+    def __init__(
+        self,
+        *,
+        hidden: tuple[int, ...] = (16,),
+        offset: float = 0.2,
+        prior: str | None = "evidence",
+        seed: int = 0,
+    ) -> None:
+        super().__init__(
+            temperature_from="features", offset=offset, prior=prior
+        )
         self.hidden = tuple(hidden)
         self.seed = seed
 
-    def _fit(self, logits, labels, features, weight):
+    def _fit(
+        self,
+        logits: Array,
+        labels: Array,
+        features: Array | None,
+        weight: Array,
+    ) -> None:
         base = softmax.solve_temperature(logits, labels, weight)
         basis = FeatureBasis(features, weight)
         columns = {"features": basis(features).astype("float64")}
@@ -288,7 +335,7 @@ class DeepScaling(JointScaling):
             logits / base, labels, columns, self.offset, weight
         )
         (kernel, bias, *rest), iterations = network.fit_network(
-            objective, features, self.hidden, self.seed
+            objective, features, self.hidden, self.seed, self.prior is not None
         )
         kernel, shift = basis.to_raw(kernel)
         self.parameters_ = {

@@ -6,12 +6,12 @@ import keras
 import numpy as np
 from scipy.special import expit
 
-from keras_likelihood.constraints import ShiftedSoftplus
-from keras_likelihood.layers import PredictedParameter
+from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.recalibration.curvature import Curvature
 from keras_likelihood.recalibration.inputs import random_folds
 
 _ITERATIONS = 40
+_MOST_ITERATIONS = 500
 
 
 def shifted_softplus(x, offset):
@@ -122,13 +122,20 @@ def run_network(parts, x):
     return (activations[-1] @ parts[-2] + parts[-1])[:, 0], activations
 
 
-def fit_network(objective, raw, hidden, seed):
+def fit_network(
+    objective: LinkedObjective,
+    raw: Array,
+    hidden: tuple[int, ...],
+    seed: int,
+    has_prior: bool = True,
+) -> tuple[list[Array], int]:
     """Fits a network and stops when held-out examples stop improving.
 
     The loss on each of three held-out parts is measured after each iteration
     of L-BFGS on the others. All data are then fitted for the number of
     iterations that was best on average, which may be zero. Rows that are equal
-    in `raw`, the columns before they were standardised, share a fold. Returns
+    in `raw`, the columns before they were standardised, share a fold. Without
+    `has_prior`, the fit ends at the maximum likelihood. Returns
     `([kernel, bias, ...], iterations)`.
     """
     (x,) = objective.columns.values()
@@ -136,6 +143,9 @@ def fit_network(objective, raw, hidden, seed):
     objective.weight = objective.weight / objective.weight.mean()
     network = SmallNetwork(x.shape[1], hidden, seed)
     rows = np.arange(len(x))
+    if not has_prior:
+        path = _path(network, objective, x, rows, _MOST_ITERATIONS, 0.0)
+        return network.unpack(path[-1]), len(path) - 1
     curves = []
     for held in random_folds(raw, None, 3, seed):
         path = _path(network, objective, x, np.delete(rows, held), _ITERATIONS)
@@ -149,7 +159,7 @@ def fit_network(objective, raw, hidden, seed):
     return network.unpack(path[-1]), best
 
 
-def _path(network, objective, x, rows, iterations):
+def _path(network, objective, x, rows, iterations, decay=1e-4):
     from scipy.optimize import minimize
 
     path = [network.start]
@@ -162,8 +172,8 @@ def _path(network, objective, x, rows, iterations):
         values, slopes, _ = objective.by_row(output, rows)
         gradient = network.backward(packed, activations, slopes / len(rows))
         # A little weight decay keeps unused weights from drifting.
-        value = values.mean() + 0.5e-4 * packed @ packed
-        return value, gradient + 1e-4 * packed
+        value = values.mean() + 0.5 * decay * packed @ packed
+        return value, gradient + decay * packed
 
     minimize(
         loss,
@@ -176,27 +186,18 @@ def _path(network, objective, x, rows, iterations):
     return path
 
 
-def predicted_parameter(likelihood, name, x, parts, *, units, offset):
-    """A likelihood parameter that a fitted network predicts, as layers.
+def predicted_parameter(x: Tensor, parts: list, offset: float) -> Tensor:
+    """A parameter that a fitted network predicts, as stock Keras layers.
 
-    `x` is symbolic, `(batch, ..., columns)`, `parts` are `[kernel, bias, ...]`,
-    and the prediction has `units` or 1 on its last axis.
+    `x` is symbolic, `(batch, ..., columns)`, and `parts` are `[kernel, bias,
+    ...]`. It is the map of `shifted_softplus`. The result has one column.
     """
-    *hidden, kernel, bias = parts
-    pairs = zip(hidden[::2], hidden[1::2], strict=True)
-    for index, weights in enumerate(pairs):
-        layer = keras.layers.Dense(
-            len(weights[1]), "tanh", name=f"{name}_hidden_{index}"
-        )
+    pairs = list(zip(parts[::2], parts[1::2], strict=True))
+    for kernel, bias in pairs:
+        units = kernel.shape[1]
+        is_last = kernel is pairs[-1][0]
+        layer = keras.layers.Dense(units, "softplus" if is_last else "tanh")
         x = layer(x)
-        layer.set_weights(weights)
-    layer = PredictedParameter(
-        likelihood,
-        name,
-        units=units,
-        constraint=ShiftedSoftplus(offset),
-        name=f"predicted_{name}",
-    )
-    predicted = layer(x)
-    layer.set_weights([np.reshape(kernel, (-1, 1)), np.reshape(bias, (1,))])
-    return predicted
+        layer.set_weights([kernel, np.reshape(bias, (units,))])
+    unit = float(np.log(2.0)) + offset
+    return keras.layers.Rescaling(1 / unit, offset / unit)(x)

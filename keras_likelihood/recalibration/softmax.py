@@ -14,7 +14,9 @@ import dataclasses
 import os
 
 import numpy as np
+from scipy.special import log_softmax
 
+from keras_likelihood.backend.types import Array
 from keras_likelihood.recalibration.curvature import Curvature
 from keras_likelihood.recalibration.network import LinkedObjective
 
@@ -74,32 +76,38 @@ def softmax_moments(logits, labels, tau) -> Moments:
 
 _SAMPLE_ROWS = 4096
 _LEAST_GAP = 1e-3
+SPREAD = 0.3
+"""Spread of the prior of log T; see `solve_temperature`."""
 
 
-def solve_temperature(logits, labels, weight=None, prior_rows=0.0) -> float:
+def solve_temperature(
+    logits: Array,
+    labels: Array,
+    weight: Array | None = None,
+    spread: float | None = None,
+    unit: float = 1.0,
+) -> float:
     """Returns the T that minimises the mean NLL of `logits / T`.
 
     The NLL is convex in tau = 1 / T. Newton steps that stay between slopes of
     opposite sign always reach the minimum. A sample of the rows gives the
     start, and the full data then need two or three passes.
 
-    If every label has the largest logit, T would go to 0, and the first wrong
-    label would have an infinite loss. In this case one prior row is added. If
-    the logits carry no information, T would go to infinity. It is limited to a
-    thousand times the largest gap between two logits of a row, so that float32
-    still shows which probability is the largest. Constant logits have T = 1.
-
-    The labels of prior rows are drawn from the logits themselves. These rows
-    are best explained by T = 1, so the NLL of the given labels never exceeds
-    the NLL at T = 1. Their slope with respect to tau is the slope of the given
-    rows minus its value at tau = 1, so they need no extra pass.
+    With `spread`, log T has a Cauchy prior around `-log(unit)`: few rows hardly
+    move T, but many rows that disagree with the prior overrule it. The NLL
+    never exceeds the NLL at the centre of the prior. If every label has the
+    largest logit, T would go to 0, and the first wrong label would have an
+    infinite loss. The prior is then used in any case. If the logits carry no
+    information, T would go to infinity. It is limited to a thousand times the
+    largest gap between two logits of a row, so that float32 still shows which
+    probability is the largest. Constant logits have T = 1.
     """
     weight = np.ones(len(labels)) if weight is None else weight
-    tau, nll = _minimum(logits, labels, weight, prior_rows)
+    tau, nll = _minimum(logits, labels, weight, spread, unit)
     least = weight.min() / weight.mean()
     # A label without the largest logit has an NLL of at least log 2.
-    if not prior_rows and nll < np.log(2) * least / len(labels):
-        tau, _ = _minimum(logits, labels, weight, 1.0)
+    if spread is None and nll < np.log(2) * least / len(labels):
+        tau, _ = _minimum(logits, labels, weight, SPREAD, unit)
     # The first rows are almost always enough. All rows need another pass.
     for rows in (logits[:_SAMPLE_ROWS], logits):
         gap = float(np.ptp(rows, axis=-1).max())
@@ -108,25 +116,30 @@ def solve_temperature(logits, labels, weight=None, prior_rows=0.0) -> float:
     return 1.0 / max(tau, _LEAST_GAP / max(gap, _LEAST_GAP))
 
 
-def _minimum(logits, labels, weight, prior_rows):
+def _minimum(logits, labels, weight, spread, unit):
     """tau and the mean NLL; see `solve_temperature`."""
+    # The unit of the weights must not matter, so rows are counted.
+    prior = None if spread is None else (spread, unit, 1 / len(labels))
     part = slice(None, None, max(1, len(labels) // _SAMPLE_ROWS))
     sample = logits[part], labels[part], weight[part]
-    # The unit of the weights must not matter, so rows are counted.
-    share = prior_rows / (len(labels) + prior_rows)
-    slope = softmax_moments(*sample[:2], 1.0).slope
-    wanted = share * np.average(slope, weights=sample[2])
-    tau, _ = _newton(*sample, 1.0, wanted)
-    return _newton(logits, labels, weight, tau, wanted)
+    tau, _ = _newton(*sample, unit, prior)
+    return _newton(logits, labels, weight, tau, prior)
 
 
-def _newton(logits, labels, weight, tau, wanted):
-    """The tau at which the slope of the mean NLL is `wanted`, and the NLL."""
+def _newton(logits, labels, weight, tau, prior):
+    """The tau at which the slope of the mean NLL is zero, and the NLL."""
     low, high = 1e-6, 1e6
     for _ in range(100):
         at = softmax_moments(logits, labels, tau)
-        slope = np.average(at.slope, weights=weight) - wanted
+        slope = np.average(at.slope, weights=weight)
         curvature = np.average(at.curvature, weights=weight)
+        if prior is not None:
+            # A parabola above the negative log density of the prior.
+            spread, unit, share = prior
+            distance = np.log(tau / unit)
+            pull = 2 * share / (spread**2 + distance**2) / tau
+            slope += pull * distance
+            curvature += pull / tau
         if slope == 0.0:
             break
         low, high = (low, tau) if slope > 0 else (tau, high)
@@ -225,6 +238,14 @@ class MappedSoftmax:
         return Curvature(
             inputs.astype("float64"), (matrix / doubt.sum()).astype("float64")
         )
+
+
+def floored_logs(logits: Array, floor: float) -> Array:
+    """`log((1 - floor) p + floor / classes)` of `p = softmax(logits)`."""
+    logs = log_softmax(logits, axis=1)
+    if floor == 0:
+        return logs
+    return np.log((1 - floor) * np.exp(logs) + floor / logits.shape[1])
 
 
 def map_logits(logits, weights, features=None):

@@ -20,10 +20,10 @@ MAPS = {
     "matrix": ("bias", "vector", "matrix"),
     "features": ("features",),
 }
-PRIOR_ROWS = 1.0
-"""Rows of the prior of the global temperature; see `solve_temperature`."""
 _SAMPLE_ROWS = 4096
 _ITERATIONS = 60
+_MOST = 500
+"""Iterations of a fit without a prior."""
 _FEW_NUMBERS = 2**18
 
 
@@ -34,12 +34,19 @@ class FittedSteps:
     the object `whole`. `None` means this object.
     """
 
-    def __init__(self, z, labels, columns, weight, offset, whole=None):
+    has_prior = True
+    """Whether the weights of a predicted temperature have a prior."""
+    floor: float
+    """Floor of the probabilities before a map; see `JointScaling`."""
+
+    def __init__(self, z, labels, columns, weight, offset, base, whole=None):
         self.z = z
         self.labels = labels
         self.columns = columns
         self.weight = weight
+        self.floor = whole.floor if whole else 0.0
         self._offset = offset
+        self._base = base
         self._whole = whole
         self._last_map: dict = {}
         for name in ("_temperature", "_logs", "_map", "_strengths"):
@@ -49,19 +56,21 @@ class FittedSteps:
         """The same object for some rows, not fitted."""
         columns = rows_of(self.columns, rows)
         data = self.z[rows], self.labels[rows], columns, self.weight[rows]
-        return FittedSteps(*data, self._offset, self)
+        return FittedSteps(*data, self._offset, self._base, self)
 
     def losses(self, scaling, z, labels, columns):
         """-log p of the labels of other rows."""
-        z = self._tempered(scaling.temperature, z, columns)
+        z = self._tempered(scaling.temperature_from, z, columns)
         if scaling.logit_map is not None:
             weights = self._map(scaling)
-            z = softmax.map_logits(for_map(z), weights, columns.get("features"))
+            z = softmax.map_logits(
+                for_map(z, self.floor), weights, columns.get("features")
+            )
         return -log_softmax(z, axis=1)[range(len(labels)), labels]
 
     def weights(self, scaling):
         """The `EvidenceFit` of the temperature or `None`, and the map."""
-        source = scaling.temperature
+        source = scaling.temperature_from
         return (
             None if source is None else self._temperature(source),
             {} if scaling.logit_map is None else self._map(scaling),
@@ -80,11 +89,14 @@ class FittedSteps:
         if self._whole is None:
             return 1.0
         return softmax.solve_temperature(
-            self.z, self.labels, self.weight, PRIOR_ROWS
+            self.z, self.labels, self.weight, softmax.SPREAD, self._base
         )
 
     def _temperature(self, source):
         objective = self._by_temperature(source, slice(None))
+        if not self.has_prior:
+            weights = penalised_fit.fit_penalised(objective, {}, _MOST)
+            return penalised_fit.EvidenceFit(weights, {})
         if self._whole is not None:
             strengths = self._whole._temperature(source).strengths
             weights = penalised_fit.fit_penalised(
@@ -114,11 +126,12 @@ class FittedSteps:
         return softmax.tempered_softmax(*data, self._offset, self.weight[rows])
 
     def _logs(self, source):
-        return for_map(self._tempered(source, self.z, self.columns))
+        z = self._tempered(source, self.z, self.columns)
+        return for_map(z, self.floor)
 
     def _map(self, scaling):
         strengths = (self._whole or self)._strengths(scaling)
-        source = scaling.temperature
+        source = scaling.temperature_from
         begin = None
         if scaling.logit_map == "matrix":
             # A fitted map with stronger priors is the start.
@@ -132,7 +145,7 @@ class FittedSteps:
 
     def _mapped(self, scaling):
         return softmax.MappedSoftmax(
-            self._logs(scaling.temperature),
+            self._logs(scaling.temperature_from),
             self.labels,
             MAPS[scaling.logit_map],
             self.columns.get("features"),
@@ -154,7 +167,8 @@ def _sources(source, columns):
     return {k: x for k, x in columns.items() if k in SOURCES[source]}
 
 
-def for_map(z):
+def for_map(z, floor):
     """The input of a map: log-probabilities, in float32 if there are many."""
     few = z.size <= _FEW_NUMBERS
-    return log_softmax(z, axis=1).astype("float64" if few else "float32")
+    logs = softmax.floored_logs(z, floor)
+    return logs.astype("float64" if few else "float32")

@@ -15,7 +15,7 @@ from tests import kinds
 
 pytestmark = pytest.mark.usefixtures("step_by_step")
 
-METHODS = ["GlobalScaling", "Auto", "DeepScaling", "Platt", "MatrixScaling"]
+METHODS = ["GlobalScaling", "AutoScaling", "DeepScaling", "MatrixScaling"]
 
 
 @pytest.mark.few(1)
@@ -43,7 +43,7 @@ def test_a_recalibrated_classifier_is_a_classifier(name, units, tmp_path):
     assert table.row("calibrated").scores["nll"] == pytest.approx(
         after, abs=1e-3
     )
-    if name == "Auto":
+    if name == "AutoScaling":
         more = recalibration.AutoScaling().fit(path, x, y)
         assert more.report_["nll_after"] <= after + 1e-3
 

@@ -126,16 +126,6 @@ def test_shape_finds_tails_and_shift():
     np.testing.assert_allclose(normal.cdf(z), oracle.cdf(z), atol=1e-12)
 
 
-def test_isotonic_maps_the_cdf():
-    prediction, y, _ = draw(2000)
-    fitted = regression.Isotonic().fit_arrays(prediction, y)
-    law = fitted.calibrate(prediction)
-    cdf = np.sort(law.cdf(y))
-    np.testing.assert_allclose(cdf, np.linspace(0, 1, 2000), atol=0.01)
-    middle = law.quantile(0.5)
-    assert np.mean(y <= middle) == pytest.approx(0.5, abs=0.02)
-
-
 @pytest.mark.few(1)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("head", ["point", "scale"])
@@ -300,13 +290,6 @@ def test_cal_counts_weights():
         assert weighted.report_[name] == pytest.approx(
             repeated.report_[name], rel=1e-6
         )
-    one = regression.Isotonic().fit_arrays(prediction, y, sample_weight=weight)
-    two = regression.Isotonic().fit_arrays(
-        np.repeat(prediction, weight), np.repeat(y, weight)
-    )
-    np.testing.assert_allclose(
-        one.calibrate(prediction).cdf(y), two.calibrate(prediction).cdf(y)
-    )
 
 
 @pytest.mark.few(0)

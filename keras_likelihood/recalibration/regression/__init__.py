@@ -1,6 +1,5 @@
 """Recalibration of trained regressors."""
 
-from keras_likelihood.recalibration.regression.isotonic import Isotonic
 from keras_likelihood.recalibration.regression.predicted_scaling import (
     AutoRescaling,
     DeepRescaling,
@@ -15,7 +14,6 @@ __all__ = [
     "AutoRescaling",
     "DeepRescaling",
     "GlobalRescaling",
-    "Isotonic",
     "LinearRescaling",
     "RegressorRecalibrator",
 ]

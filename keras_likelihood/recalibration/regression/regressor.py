@@ -219,9 +219,7 @@ class RegressorRecalibrator:
         scale = as_tensor(prediction, graph.values["scale"], "unit_scale")
         if "network" in p:
             features, parts = graph.features, p["network"]
-            relative = network.predicted_parameter(
-                "normal", "scale", features, parts, units=1, offset=self.offset
-            )
+            relative = network.predicted_parameter(features, parts, self.offset)
             scale = keras.layers.Multiply(name="relative")([scale, relative])
         unit = p["relative_scale"]
         factor = keras.layers.Rescaling(unit * p["factor"], name="factor")
