@@ -45,6 +45,8 @@ class ClassifierRecalibrator:
     parameters_: dict
     report_: dict
     questions_: list | None = None
+    _floor: float | None = None
+    _columns: dict[str, int | None] = {"logits": None, "features": None}
     keeps_accuracy = True
     """Whether predicted classes never change, except in ties."""
     model_class = keras.Model
