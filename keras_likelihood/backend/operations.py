@@ -61,19 +61,25 @@ def sums_of_equal(values: list, index) -> list:
 
 
 def lookup(rows, index):
-    """The columns of an array `(count, width)` at the given row numbers.
+    """The columns of a small array `(count, width)` at the given row numbers.
 
     `ops.take` handles negative and too large indices in several passes, which
-    take longer than the lookup.
+    take longer than the lookup. A program of JAX selects between a few numbers
+    faster than it reads them from a table.
     """
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
         return tf.unstack(tf.gather(rows, index), axis=-1)
     if keras.backend.backend() == "jax":
-        table = ops.convert_to_tensor(rows)
-        found = table.at[index].get(mode="promise_in_bounds")
-        return ops.unstack(found, axis=-1)
+        found = [ops.convert_to_tensor(first) for first in rows[0]]
+        for i, row in enumerate(rows[1:], start=1):
+            at_least = index >= i
+            found = [
+                ops.where(at_least, *pair)
+                for pair in zip(row, found, strict=True)
+            ]
+        return found
     flat = index.reshape(-1)
     return [
         ops.convert_to_tensor(column).index_select(0, flat).reshape(index.shape)

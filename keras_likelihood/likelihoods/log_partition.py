@@ -1,95 +1,139 @@
-"""The log-normalizer of the rho density, and its slope.
+"""The log-normalizer of the rho density, its slope, and two moments.
 
-The slope of log Z is unbounded at shape 2, where log Z behaves like
-`(shape - 2) log|shape - 2|`, and log Z is smooth but not analytic at 0. Both
-points are resolved by the variable
+The slope of log Z is unbounded at shape 2, where log Z behaves like `(shape -
+2) log|shape - 2|`, and log Z is smooth but not analytic at 0. So the functions
+are fitted on three intervals of shapes. On each of them t increases from 0 at
+shape 0 or 2, and with `l = log(t)` a function is
 
-    w = log(|shape - 2| / (min(shape, 2) + MARGIN))
+    c + m G(v) + t l (Q(v) + t l R(v))
 
-As a function of w, log Z - log Z(2) is smooth on each side of 2, and small
-near 2. The table holds it as a piecewise polynomial of degree 7. So
-`d log Z / d shape = (d log Z / d w) (d w / d shape)` keeps its relative
-accuracy close to the singularity.
+with polynomials G, Q and R. Around 2 it is `m = t`, and v is linear in
+`sqrt(t)`. Near 0 `m = v` is linear in t, and Q and R are 0. On each interval v
+ranges from -1 to 1.
 """
 
 import functools
+import itertools
+import json
 import math
 import pathlib
+from typing import Any, TypeAlias
 
 import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.custom_gradient import with_gradient
 from keras_likelihood.backend.operations import clip, lookup
-from keras_likelihood.likelihoods.special import HALF_LOG_2_PI
+from keras_likelihood.backend.types import Array, Tensor
 
-TABLE_PATH = pathlib.Path(__file__).with_name("log_partition.npz")
-PIECES = 4
-"""Pieces per unit of w in the stored table."""
-POSITIONS = {"below": (-28.5, 3.5), "above": (-28.5, 22.0)}
-"""Range of w in the stored table, below and above shape 2."""
-MARGIN = 2 * math.exp(-POSITIONS["below"][1])
-"""Puts shape 0 at the upper end of the range below 2."""
+ENDS = (0.0, 0.28, 1.2, 2.0, math.inf)
+"""The ends of the intervals. The first two are the ones near 0."""
 
 
-def log_partition(shape):
+def _near_zero(low, high, margin):
+    """Numbers for `t = shape / (shape + margin)` on an interval."""
+    first, last = low / (low + margin), high / (high + margin)
+    slope, middle = 2 / (last - first), 0.5 * (first + last)
+    return 0.0, margin, 1.0, margin, slope, -slope * middle, 0.0
+
+
+# t is `|shape - start| / (constant + factor * shape)`. The others are its slope
+# times the squared denominator, the two coefficients of m and the factor of v.
+_MAPS = (
+    _near_zero(*ENDS[:2], 0.25),
+    _near_zero(*ENDS[1:3], 1.5),
+    (2.0, 2.0, 2.0, -6.0, 1.0, 0.0, 2 * math.sqrt(5.5)),
+    (2.0, 0.0, 1.0, 2.0, 1.0, 0.0, 2.0),
+)
+FITS_PATH = pathlib.Path(__file__).with_name("log_partition.json")
+Fit: TypeAlias = list[list[list[float]]]
+"""For each interval the coefficients `[[c], G, Q, R]`."""
+
+
+def log_partition(shape: Tensor) -> Tensor:
     """`log Z(shape)`, with Z the integral of `exp(-rho(x, shape, 1))`.
 
-    For every shape from 0 to infinity the absolute error is below 1e-12 in
-    float64 and of the order of rounding in float32. The gradients in float64
-    have an absolute error below 1e-9 for `|shape - 2| >= 1e-3` and a relative
-    error below 1e-9 closer to 2. At 2, where the slope is infinite, they are
-    finite.
+    For every shape from 0 to infinity the absolute error is below 1e-9 in
+    float64 and of the order of rounding in float32. At shape 2, where the slope
+    is infinite, the gradient is finite.
     """
     return _log_partition(ops.convert_to_tensor(shape))
 
 
-@functools.cache
-def _table(dtype):
-    """Polynomial coefficients of log Z on the pieces of w, below and above 2.
-
-    The last row of each side is repeated, expanded at the end of its piece, so
-    the end of the range needs no special case.
-    """
-    sides = []
-    with np.load(TABLE_PATH) as stored:
-        for side in POSITIONS:
-            last = np.polynomial.Polynomial(stored[side][-1])
-            shifted = last(np.polynomial.Polynomial([1.0, 1.0])).coef
-            sides.append(np.vstack([stored[side], shifted]))
-    rows = np.concatenate(sides)
-    rows[:, 0] += HALF_LOG_2_PI
-    return rows.astype(dtype), len(sides[0])
-
-
-def value_and_slope(shape):
+def value_and_slope(shape: Tensor) -> tuple[Tensor, Tensor]:
     """`(log Z, d log Z / d shape)`, without automatic differentiation."""
-    dtype = ops.dtype(shape)
-    # Arithmetic with zeros and ones is much faster than a selection.
-    below = ops.cast(shape < 2, dtype)
-    lowest, highest = POSITIONS["above"]
-    # A zero or infinite gap has no logarithm.
-    gap = clip(ops.abs(shape - 2), math.exp(lowest), math.exp(highest + 1))
-    base = clip(shape, 0.0, 2.0) + MARGIN
-    rows, count_below = _table(dtype)
-    position = clip(ops.log(gap / base), lowest, highest) * PIECES
-    piece = ops.floor(position)
-    t = position - piece
-    row = piece - round(lowest * PIECES) + count_below * (1 - below)
-    *lower, below_top, top = lookup(rows, ops.cast(row, "int32"))
-    slope_w, value = top, top * t + below_top
+    return evaluate(shape, *_stored(ops.dtype(shape)))
+
+
+def scale_exponent(shape: Tensor) -> Tensor:
+    """`0.5 + 0.5 E[z psi^3] / E[psi^2]`, psi the score, within 1e-4."""
+    return evaluate(shape, *_stored("scale exponent"))[0]
+
+
+def log_variance(shape: Tensor) -> Tensor:
+    """Logarithm of the variance times `shape / (1 + shape)`."""
+    return evaluate(shape, *_stored("log variance"))[0]
+
+
+def evaluate(
+    shape: Tensor, columns: Array, ends: tuple[int, ...]
+) -> tuple[Tensor, Tensor]:
+    """The value and the slope of a fitted function, see `columns_of`."""
+    index = sum(ops.cast(shape >= end, "int32") for end in ENDS[1:-1])
+    found = lookup(columns.astype(ops.dtype(shape)), index)
+    start, low, factor, numerator, slope_m, m, slope_v, c, *rest = found
+    g, q, r = (rest[i:j] for i, j in itertools.pairwise((0, *ends)))
+    a = clip(shape, 0.0, 1e12)
+    inverse = 1 / (low + factor * a)
+    # Shape 2 is moved by less than the spacing of floats.
+    t = clip(ops.abs(a - start) * inverse, 1e-30, 1.0)
+    log_t = ops.log(t)
+    m = slope_m * t + m
+    near_zero, root = shape < ENDS[2], slope_v * ops.sqrt(t)
+    v = ops.where(near_zero, m, root - 1)
+    m_slope_v = ops.where(near_zero, m * slope_m, 0.5 * root)
+    (g, slope_g), (q, slope_q), (r, slope_r) = (
+        _polynomial(part, v) for part in (g, q, r)
+    )
+    singular = t * log_t
+    value = c + m * g + singular * (q + singular * r)
+    slope = slope_g + log_t * (slope_q + singular * slope_r)
+    slope = slope * m_slope_v + slope_m * g
+    slope = slope + (log_t + 1) * (q + 2 * singular * r)
+    return value, slope * numerator * inverse * inverse
+
+
+def _polynomial(coefficients: list[Tensor], v: Tensor) -> tuple[Tensor, Tensor]:
+    """A polynomial and its slope."""
+    *lower, value = coefficients
+    slope = 0.0
     for coefficient in reversed(lower):
-        slope_w = slope_w * t + value
-        value = value * t + coefficient
-    return value, PIECES * slope_w * ((1 - 2 * below) / gap - below / base)
+        slope = slope * v + value
+        value = value * v + coefficient
+    return value, slope
 
 
-def _forward(shape):
+def columns_of(fit: Fit) -> tuple[Array, tuple[int, ...]]:
+    """A row of numbers for each interval, and where G, Q and R end."""
+    parts = [
+        np.array([*itertools.zip_longest(*part, fillvalue=0.0)]).T
+        for part in zip(*fit, strict=True)
+    ]
+    ends = np.cumsum([part.shape[1] for part in parts[1:]])
+    return np.hstack([_MAPS, *parts]), tuple(ends.tolist())
+
+
+@functools.cache
+def _stored(name: str) -> tuple[Array, tuple[int, ...]]:
+    return columns_of(json.loads(FITS_PATH.read_text())[name])
+
+
+def _forward(shape: Tensor) -> tuple[Tensor, tuple[Tensor]]:
     value, slope = value_and_slope(shape)
     return value, (slope,)
 
 
-def _backward(residuals, upstream):
+def _backward(residuals: Any, upstream: Tensor) -> tuple[Any]:
     return (lambda: upstream * residuals[0],)
 
 

@@ -12,15 +12,14 @@ two coefficients that depend only on the shape, which costs nothing per residual
 if the shape is a scalar.
 """
 
-import functools
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.custom_gradient import with_gradient
-from keras_likelihood.backend.operations import clip, lookup
+from keras_likelihood.backend.operations import clip
+from keras_likelihood.backend.types import Tensor
 from keras_likelihood.constraints import AffineSigmoid, Softplus
 from keras_likelihood.likelihoods import log_partition
 from keras_likelihood.likelihoods.location_scale import LocationScale
@@ -71,9 +70,10 @@ class RobustRho(LocationScale):
         return ops.where(self.shape > 0, self.prediction, float("nan"))
 
     def standard_variance(self):
-        """Variance for scale 1, from a table with relative error below 1e-4."""
-        share = self._tabulated(1) * (1 + 1 / clip(self.shape, 1e-9, 1e9))
-        return ops.where(self.shape > 0, ops.exp(share), math.inf)
+        """Variance for scale 1, with a relative error below 1e-4."""
+        share = 1 + 1 / clip(self.shape, 1e-9, 1e9)
+        variance = ops.exp(log_partition.log_variance(self.shape) * share)
+        return ops.where(self.shape > 0, variance, math.inf)
 
     def standard_log_mgf(self, t):
         """Infinite if it does not exist, otherwise NaN (unknown)."""
@@ -83,18 +83,10 @@ class RobustRho(LocationScale):
     def scale_exponent(self):
         """It is 1 at shape 0, 2 at shape 2 and 3.92 at infinity.
 
-        The values come from a table with an error below 1e-4. If every pixel
-        has its own shape, the integrals would take longer than the loss.
+        The error is below 1e-4. If every pixel has its own shape, the integrals
+        would take longer than the loss.
         """
-        return self._tabulated(0)
-
-    def _tabulated(self, column):
-        """A column of the table, interpolated at the shape."""
-        table = _table(ops.dtype(self.shape))
-        position = (len(table) - 1) * (1 - 2 / (self.shape + 2))
-        piece = ops.floor(position)
-        found = lookup(table, ops.cast(piece, "int32"))
-        return found[column] + found[column + 2] * (position - piece)
+        return log_partition.scale_exponent(self.shape)
 
     def prepared_nll(self):
         constant = log_partition.log_partition(self.shape)
@@ -103,84 +95,74 @@ class RobustRho(LocationScale):
         end = limits(self.scale).ratio
 
         def nll(z):
-            value = evaluate(z, self.shape, unit)[0] + constant
+            value = rho_and_slopes(z, self.shape, unit)[0] + constant
             return ops.where(ops.abs(z) < end, value, math.inf)
 
         return nll
 
 
-@functools.cache
-def _table(dtype):
-    """Two columns at equally spaced `shape / (shape + 2)`, with increments.
-
-    The first column is the exponent of the scale, the second is the logarithm
-    of the variance times `shape / (1 + shape)`.
-    """
-    with np.load(log_partition.TABLE_PATH) as stored:
-        values = stored["moments"]
-    increments = np.diff(values, axis=0, append=values[-1:])
-    return np.hstack([values, increments]).astype(dtype)
-
-
-def evaluate(x, shape, scale):
-    """Rho, and the intermediate values for its gradients.
+def rho_and_slopes(
+    x: Tensor, shape: Tensor, scale: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Rho, and its slopes with respect to x and to the shape.
 
         rho = (b / shape) ((s / b + 1)^(shape / 2) - 1)
 
     It is half the squared error at shape 2, pseudo-Huber at 1, Cauchy at 0 and
-    `exp(s / 2) - 1` at infinity. Beyond the range of the dtype rho stays at
-    its largest value.
-    """
-    a, b, k = _coefficients(shape)
-    inverse_a, inverse_b = 1 / a, 1 / b
-    inverse_scale = 1 / scale
-    farthest = _farthest(a, b)
-    z = clip(x * inverse_scale, -farthest, farthest)
-    s = z * z
-    log_u = ops.log1p(s * inverse_b)
-    largest = limits(shape).exponent
-    exponent = clip((0.5 * a - k) * log_u, -largest, largest)
-    e = ops.expm1(exponent)
-    b_over_a = b * inverse_a
-    ks = (k * inverse_a) * s
-    value = ks + (ks + b_over_a) * e
-    of_shape = (shape, a, k, inverse_a, b_over_a, (1 - k) * inverse_b)
-    h = exponent + k * log_u
-    return value, (inverse_scale, *of_shape, z, s, h, e, value)
-
-
-def _forward(x, shape, scale):
-    value, residuals = evaluate(x, shape, scale)
-    constant, slope = log_partition.value_and_slope(shape)
-    return value + (constant + ops.log(scale)), (*residuals, slope)
-
-
-def _backward(residuals, upstream):
-    """Functions without arguments that return the gradients of the NLL.
-
-    With `h = shape / 2 * L`, the gradient of rho with respect to shape is
+    `exp(s / 2) - 1` at infinity. With `h = shape / 2 * L` its slope with
+    respect to the shape is
 
         (sign(shape - 2) E + (rho + b / shape) h - rho + r s v / 2) / shape
 
     where `v = (1 + s / b)^(shape / 2 - 1)` and r is -1 for k = 1 and
-    `shape / b` for k = 0.
+    `shape / b` for k = 0. Beyond the range of the dtype rho and its slopes stay
+    at their largest values.
     """
-    inverse_scale, shape, a, k, inverse_a, *rest = residuals
-    b_over_a, first_form, z, s, h, e, value, normalizer_slope = rest
-    weight = upstream * ((1 + e) * (1 / (1 + first_form * s)))
-    weight_s = weight * s
+    tiny, gap, huge, ratio, largest, bound = limits(shape)
+    a = clip(shape, -huge, huge) + tiny
+    b = clip(ops.abs(shape - 2), gap, huge)
+    k = ops.cast(a >= _FORM_CHANGE, ops.dtype(shape))
+    inverse_a, inverse_b, inverse_scale = 1 / a, 1 / b, 1 / scale
+    b_over_a = b * inverse_a
+    # `shape / b` for the first form, and 0 for the second.
+    first_form = (1 - k) * inverse_b
+    z = clip(x * inverse_scale, -ratio, ratio)
+    s = z * z
+    log_u = ops.log1p(s * inverse_b)
+    exponent = clip((0.5 * a - k) * log_u, -largest, largest)
+    e = ops.expm1(exponent)
+    h = exponent + k * log_u
+    ks = (k * inverse_a) * s
+    value = clip(ks + (ks + b_over_a) * e, -bound, bound)
+    v = (1 + e) * (1 / (1 + first_form * s))
+    by_x = clip(v * z * inverse_scale, -bound, bound)
+    pull = clip(s * v, -bound, bound)
+    by_shape = ops.sign(shape - 2) * e + _second_order(value, h, b_over_a)
+    by_shape = by_shape + (0.5 * (first_form * a - k)) * pull
+    return value, by_x, clip(by_shape * inverse_a, -bound, bound)
+
+
+def _forward(x, shape, scale):
+    value, by_x, by_shape = rho_and_slopes(x, shape, scale)
+    constant, slope = log_partition.value_and_slope(shape)
+    nll = value + (constant + ops.log(scale))
+    return nll, (x, shape, scale, by_x, by_shape + slope)
+
+
+def _backward(residuals: Any, upstream: Tensor) -> tuple[Any, ...]:
+    """Functions without arguments that return the gradients of the NLL."""
+    x, shape, scale, by_x, by_shape = residuals
+    bound = limits(x).bound
 
     def gradient_x():
-        return weight * z * inverse_scale
+        return upstream * by_x
 
     def gradient_shape():
-        slope = ops.sign(shape - 2) * e + _second_order(value, h, b_over_a)
-        share = 0.5 * (first_form * a - k)
-        total = _sum_to(upstream * slope + share * weight_s, shape)
-        return inverse_a * total + normalizer_slope * _sum_to(upstream, shape)
+        return _sum_to(upstream * by_shape, shape)
 
     def gradient_scale():
-        return _sum_to(upstream - weight_s, inverse_scale) * inverse_scale
+        pull = clip(x * by_x, -bound, bound)
+        return _sum_to(upstream * (1 - pull), scale) / scale
 
     return gradient_x, gradient_shape, gradient_scale
 
@@ -211,47 +193,29 @@ def _second_order(value, h, b_over_a):
     return ops.where(h2 < threshold**2, series, direct)
 
 
-def _coefficients(shape):
-    """`(a, b, k)`: shape, |shape - 2| (both bounded) and the form."""
-    tiny, huge = limits(shape).tiny, limits(shape).huge
-    a = clip(shape, -huge, huge) + tiny
-    b = clip(ops.abs(shape - 2), tiny, huge)
-    return a, b, ops.cast(a >= _FORM_CHANGE, ops.dtype(shape))
-
-
-def _farthest(a, b):
-    """The `|x / scale|` above which rho would exceed the dtype's range.
-
-    At this limit `(1 + s / b)^(a / 2) min(b, 1) = exp(exponent)`. Rho and its
-    derivatives are at most a few hundred times larger.
-    """
-    tiny, huge, ratio, largest = limits(a)
-    exponent = largest - 5 - ops.log(clip(b, tiny, 1.0))
-    log_u = 2 * exponent / clip(a, 1.0, huge)
-    s = b * ops.expm1(clip(log_u, 0.0, largest))
-    return clip(ops.sqrt(s), 0.0, ratio)
-
-
 class _Limits(NamedTuple):
     """Limits that keep every intermediate result finite.
 
-    `tiny` replaces the shape 0. It is far below the spacing of floats near 1,
-    so adding it does not change other shapes. `huge` replaces an infinite
-    shape. The ratio of residual to scale is at most `ratio`, and rho is at
-    most about `exp(exponent)`.
+    `tiny` replaces the shape 0, and `gap` the distance 0 from shape 2. They are
+    far below the spacing of floats near 1, so they do not change other shapes.
+    `huge` replaces an infinite shape. The ratio of residual to scale is at most
+    `ratio`, `E + 1` at most `exp(exponent)`, and rho and its slopes at most
+    `bound`.
     """
 
     tiny: float
+    gap: float
     huge: float
     ratio: float
     exponent: float
+    bound: float
 
 
-def limits(x):
+def limits(x: Tensor) -> _Limits:
     """The limits for the dtype of a tensor."""
     if ops.dtype(x) == "float64":
-        return _Limits(3e-32, 1e20, 3e18, 690.0)
-    return _Limits(1.3e-13, 1e12, 3e12, 80.0)
+        return _Limits(3e-32, 1e-18, 1e20, 3e18, 690.0, 1e300)
+    return _Limits(1.3e-13, 1e-9, 1e12, 3e12, 80.0, 1e37)
 
 
 _nll = with_gradient(_forward, _backward)
