@@ -212,17 +212,13 @@ def _as_inputs(x: Any, y: Any) -> tuple[Array, Array]:
     """Returns images or a table, and labels."""
     x, y = as_arrays(x, y)
     kind = getattr(x, "dtype", np.dtype(object)).kind
-    if kind not in "biuf" or x.ndim not in (2, 3, 4) or 0 in x.shape:
+    fits = kind in "biuf" and x.ndim in (2, 3, 4) and x.size
+    if not fits or max(abs(float(v)) for v in (x.min(), x.max())) > LARGEST:
         raise ValueError(
-            "Without a model, `x` must be an array of numbers: a table "
-            "(n, features) or images (n, height, width) or (n, height, width, "
-            f"channels). Received: {type(x).__name__} of kind {kind} and shape "
-            f"{np.shape(x)}"
-        )
-    if max(abs(float(x.min())), abs(float(x.max()))) > LARGEST:
-        raise ValueError(
-            f"`x` must lie between {-LARGEST:g} and {LARGEST:g}. "
-            f"Received: values from {x.min():g} to {x.max():g}"
+            "Without a model, `x` must be an array of numbers up to "
+            f"{LARGEST:g}: a table (n, features) or images (n, height, width) "
+            f"or (n, height, width, channels). Received: {type(x).__name__} of "
+            f"kind {kind} and shape {np.shape(x)}"
         )
     return x, y
 
@@ -237,16 +233,12 @@ def _as_classes(y: Array, classes: int | None) -> tuple[Array, int]:
         highest = y.max() if y.dtype.kind in "biuf" else 1
         classes = max(int(min(np.ceil(highest), 1e9)) + 1, 2)
     labels = as_labels(y, (len(y), classes))
-    if classes < 2 or (labels == labels[0]).all():
+    if not 2 <= classes <= len(y) or (labels == labels[0]).all():
         raise ValueError(
-            "An audit needs labels of at least two classes. "
-            f"Received: {len(y)} labels of class {labels[0]}"
-        )
-    if classes > len(y):
-        raise ValueError(
-            "An audit needs at least as many examples as classes, which are "
-            "numbered from 0. Use task='regression' if the labels are "
-            f"quantities. Received: {len(y)} examples and {classes} classes"
+            "An audit needs labels of at least two classes, which are numbered "
+            "from 0, and as many examples as classes. Use task='regression' if "
+            f"the labels are quantities. Received: {len(y)} labels of "
+            f"{classes} classes, the first {labels[0]}"
         )
     return labels, classes
 

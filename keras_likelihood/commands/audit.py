@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from keras_likelihood.backend.files import replacing
-from keras_likelihood.backend.types import Array
 from keras_likelihood.commands import files, outputs
 from keras_likelihood.tables.csv_files import CsvFile
 from keras_likelihood.tables.table_files import is_text_table
@@ -32,13 +31,11 @@ add_parser = outputs.new_command(
         "corrected data (default: corrected.npz)",
         "--apply": "the decisions.csv that was exported from the page",
         "--labels": "a text file with one class name per line",
-        "--features": "a text file with one column name per line",
         "--top": "number of highest and of lowest scores on the page, in "
         "addition to all suspects (default: %(default)s)",
         "--issues": "also write a .csv with a verdict for each label",
         "--epochs": "epochs of the network that is trained (default: depends "
         "on the number of examples)",
-        "--title": "title of the page",
         **outputs.DATA_OPTIONS,
         **outputs.TASK_OPTION,
     },
@@ -58,6 +55,7 @@ def run(args: argparse.Namespace) -> None:
             "--epochs applies only if no model is given. "
             f"Received: {args.model}"
         )
+    labels = _read_labels(args.labels)
     model = files.load_model(args.model) if args.model else None
     data = files.read_examples(model, args.data, args)
     if args.apply:
@@ -67,10 +65,8 @@ def run(args: argparse.Namespace) -> None:
     from keras_likelihood.auditing.page import write_audit
     from keras_likelihood.pages.examples import show_inputs
 
-    features = _read_names(args.features) or data.get("names")
-    shown = show_inputs(data.get("shown", data["x"]), features)
-    names = _read_names(args.labels) or data.get("labels")
-    report = _judge(args, model, data["x"], data["y"], names)
+    examples = show_inputs(data.get("shown", data["x"]), data.get("names"))
+    report = _rank(args, model, data, labels or data.get("labels"))
     command = outputs.shell(
         "audit",
         # A model of a table defines the classes.
@@ -80,27 +76,27 @@ def run(args: argparse.Namespace) -> None:
         apply="decisions.csv",
         output=outputs.unused(f"corrected{suffix}"),
     )
-    title = args.title or f"Data audit of {pathlib.Path(args.data).name}"
+    title = f"Data audit of {pathlib.Path(args.data).name}"
     advice = "This command writes the corrected data:", command
     report.path = write_audit(
-        report, shown, args.output, args.top, title, data["y"], advice
+        report, examples, args.output, args.top, title, data["y"], advice
     )
     if args.issues:
         report.to_csv(args.issues)
     _print(report, args, command)
 
 
-def _judge(
+def _rank(
     args: argparse.Namespace,
     model: Any,
-    x: Array,
-    y: Array,
+    data: dict[str, Any],
     names: list[str] | None,
 ) -> Any:
     """Audits with the model, or with a network that is trained here."""
     from keras_likelihood.auditing import fill_missing, train_for_audit
     from keras_likelihood.auditing.audit import audit
 
+    x, y = data["x"], data["y"]
     options = {"label_names": names, "task": args.task}
     if model is not None:
         options["from_logits"] = False if args.probabilities else None
@@ -147,7 +143,7 @@ def _apply(args: argparse.Namespace, data: dict[str, Any]) -> None:
     )
 
 
-def _read_names(path: str | None) -> list[str] | None:
+def _read_labels(path: str | None) -> list[str] | None:
     """Reads one name per line; `None` without a path."""
     if path is None:
         return None

@@ -128,7 +128,7 @@ HALVES = np.arange(6) % 2
             GOOD,
             np.zeros(6, int),
             {},
-            "at least two classes.*6 labels of class 0",
+            "at least two classes.*6 labels of 2 classes",
         ),
         (GOOD, HALVES + 6, {}, "as many examples as classes.*8 classes"),
         (GOOD, HALVES - 1, {}, "whole numbers from 0"),
@@ -145,7 +145,7 @@ HALVES = np.arange(6) % 2
         (np.array(["a"] * 6), HALVES, {}, "must be an array of numbers"),
         ({"a": GOOD}, HALVES, {}, "must be an array of numbers"),
         (GOOD * np.nan, HALVES, {}, "`x` must be finite"),
-        (GOOD * 1e15, HALVES, {}, "must lie between -1e\\+15 and 1e\\+15"),
+        (GOOD * 1e15, HALVES, {}, "an array of numbers up to 1e\\+15"),
         (GOOD, HALVES, {"task": "ranking"}, "`task` must be"),
         (GOOD, HALVES, {"epochs": 0}, "`epochs` must be a whole number >= 1"),
     ],
@@ -172,8 +172,6 @@ def test_bad_files_are_refused_before_training(rng, tmp_path, capsys):
     assert "Labels must be whole" in words("--task", "classification", y=y / 4)
     assert "one entry per example" in words(y=y[:7])
     assert "from 0 to 1" in words(*labels, y=y + 1)
-    names = ("--features", tmp_path / "two.txt")
-    assert "`feature_names` must be 4 names" in words(*names)
     assert "`x` must be finite" in words(x=np.where(np.isnan(x), np.inf, x))
     assert "`x` must be finite" in words(x=x[:, :, None])
     assert "`y` must be finite" in words(y=np.full(120, np.nan))

@@ -1,6 +1,5 @@
-"""Three complete workflows: shell, browser, shell."""
+"""Two complete workflows: shell, browser, shell."""
 
-import csv
 import functools
 import json
 import shlex
@@ -71,36 +70,6 @@ def test_our_own_files_are_read_by_all_our_commands(
     found = run(f"{again} --output twice.keras", capsys)
     p = keras.models.load_model("twice.keras").predict(x, verbose=0)
     np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-5)
-
-
-def test_a_table_becomes_intervals(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    random = np.random.default_rng(0)
-    size = random.uniform(20, 120, 80)
-    towns = random.choice(["Bonn", "Kiel", ""], 80)
-    price = 4 * size + 50 * (towns == "Bonn") + 10 * random.normal(size=80)
-    rows = zip(size, towns, price, strict=True)
-    lines = [f"{s:.2f},{town},{p:.1f}" for s, town, p in rows]
-    (tmp_path / "my table.csv").write_text(
-        "\n".join(["size,town,price", *lines, ""])
-    )
-    found = run(
-        "fit 'my table.csv' --target price --members 2 --epochs 8",
-        capsys,
-    )
-    page = rendered(tmp_path / found["report"], tmp_path / "profile")
-    assert "boosted trees" in page.text
-    assert any(tag == "svg" for tag, _ in page.tags)
-    found = run(found["next_command"], capsys)
-    with open(found["output"], newline="") as file:
-        predicted = list(csv.DictReader(file))
-    low, middle, high = (
-        np.array([float(row[name]) for row in predicted])
-        for name in ("lower", "prediction", "upper")
-    )
-    assert len(low) == 80
-    assert (low < high).all() and np.ptp(middle) > 0
-    assert np.mean((low <= price) & (price <= high)) > 0.7
 
 
 REVIEW = """

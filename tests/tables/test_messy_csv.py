@@ -67,6 +67,7 @@ def test_a_messy_csv_from_fit_to_predict(tmp_path, capsys, monkeypatch):
         "Likelihood: normal",
     ):
         assert words in printed.out, printed.out
+    assert "boosted trees" in (tmp_path / "model.html").read_text("utf-8")
     assert "Renamed: `ort` to `ort.1`" in printed.err
     assert "calibrating" in printed.err
     new = [row.split(";") for row in rows[:8]]

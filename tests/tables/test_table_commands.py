@@ -49,29 +49,6 @@ def read(path):
 
 
 @pytest.mark.few(0)
-@pytest.mark.filterwarnings("ignore:1 row.s. without a target")
-def test_number_from_table_to_predictions(folder, capsys):
-    pytest.importorskip("jinja2")
-    found = run(
-        "fit 'my table.csv' --target price --members 2 --epochs 6 --report "
-        "'the page.html'",
-        capsys,
-    )
-    assert found["likelihood"] == "student_t"
-    assert found["scores"]["rows"] == 59  # one row has no target
-    assert "boosted trees" in (folder / "the page.html").read_text()
-    program, *arguments = shlex.split(found["next_command"])
-    found = run(shlex.join(arguments), capsys)
-    assert found["rows"] == 60
-    rows = read(found["output"])
-    assert len(rows) == 60
-    for row in rows:
-        ends = [float(row[name]) for name in ("lower", "upper")]
-        assert ends[0] < float(row["prediction"]) < ends[1]
-        assert row["unlike_training"] == ""
-
-
-@pytest.mark.few(0)
 def test_classes_from_table_to_predictions(folder, capsys):
     run("fit 'my table.csv' --members 2 --epochs 6 --output a.keras", capsys)
     text = (folder / "my table.csv").read_text().splitlines()
