@@ -17,6 +17,10 @@ REASONS = {
 """Why a likelihood was chosen, for the summary."""
 
 
+_CENTRAL = 0.03, 0.97
+"""Quantiles between which targets decide about their likelihood."""
+
+
 def likelihood_of(y: np.ndarray) -> str:
     """Name of the likelihood for targets `(n,)`; see `REASONS`."""
     is_whole = np.all(y == np.round(y))
@@ -24,8 +28,11 @@ def likelihood_of(y: np.ndarray) -> str:
         return "negative_binomial"
     if y.min() > 0 and y.max() < 1:
         return "beta"
-    if y.min() > 0 and y.max() > 100 * y.min():
-        if abs(stats.skew(np.log(y))) < 0.5 * abs(stats.skew(y)):
+    # A few wrong targets must not change the likelihood.
+    low, high = np.quantile(y, _CENTRAL)
+    if low > 0 and high > 30 * low and y.min() > 0:
+        kept = y[(low <= y) & (y <= high)]
+        if abs(stats.skew(np.log(kept))) < 0.5 * abs(stats.skew(kept)):
             return "log_normal"
     return "student_t"
 

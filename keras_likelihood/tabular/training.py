@@ -50,7 +50,7 @@ class Settings:
     rows: int
     epochs: int | None = None
     tolerance: float = 0.005
-    window: float = 0.25
+    window: float = 0.4
     annealing: float = 0.3
 
     def __post_init__(self) -> None:

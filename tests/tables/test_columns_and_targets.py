@@ -131,6 +131,14 @@ TARGETS = {
 }
 
 
+def test_wrong_targets_do_not_change_the_likelihood():
+    y = RANDOM.normal(300, 60, size=1000)
+    y[RANDOM.random(1000) < 0.02] *= 10
+    y[RANDOM.random(1000) < 0.02] /= 10
+    assert y.max() > 30 * y.min() > 0
+    assert likelihood_of(y) == "student_t"
+
+
 @pytest.mark.parametrize(
     "name, y", [(k, y) for k, cases in TARGETS.items() for y in cases]
 )
