@@ -31,7 +31,7 @@ def load_task(args):
     if args.test:
         test = _load_outputs(args.test)
         needed, found = (
-            {name: a.shape[1:] for name, a in data.items() if name != "y"}
+            {name: np.shape(a)[1:] for name, a in data.items() if name != "y"}
             for data in (val, test)
         )
         if needed != found:
@@ -45,7 +45,9 @@ def load_task(args):
         data and {"features": None, **data, "own": data["logits"]}
         for data in (val, test)
     )
-    return ClassifierTask(own, judged, from_logits=not args.probabilities)
+    from_logits = not (args.probabilities or val.get("are_probabilities"))
+    options = {"changes_classes": args.change_classes}
+    return ClassifierTask(own, judged, from_logits=from_logits, **options)
 
 
 def task_of_model(model, val, test, args):
@@ -61,7 +63,9 @@ def task_of_model(model, val, test, args):
     with files.running(args.model, args.test or args.data):
         judged_on = test and _outputs(graph, test)
     if not is_regressor:
-        return ClassifierTask(fitted_to, judged_on, graph.extend)
+        changes = getattr(args, "change_classes", False)
+        options = {"changes_classes": changes}
+        return ClassifierTask(fitted_to, judged_on, graph.extend, **options)
 
     def calibrated_model(recalibrator):
         recalibrator.fit(model, val["x"], val["y"], features=args.features)
@@ -121,8 +125,11 @@ def _load_outputs(path):
         return _load_logits(path)
     if suffix != ".npz":
         raise files.UsageError(f"Data must be .npz or .csv. Received: {path}")
-    names = ("logits", "prediction", "scale", "features", "y")
+    names = ("logits", "probs", "prediction", "scale", "features", "y")
     found = files.read_arrays(path, (), names)
+    if "probs" in found:
+        found["logits"] = found.pop("probs")
+        found["are_probabilities"] = True
     wanted = "prediction" if "prediction" in found else "logits"
     if not {wanted, "y"} <= found.keys():
         return files.read_arrays(path, (wanted, "y"))

@@ -91,7 +91,7 @@ def _examine(args, model, data, test):
     with args.console.progress("checking up") as on_progress:
         task = task_of_model(model, val, test, args)
         on_progress(15, 100)
-        calibration, fitted = parts.check_calibration(task, args)
+        calibration = parts.check_calibration(task, args)
         on_progress(55, 100)
         with files.running(args.model, args.data):
             doubtful = parts.check_labels(model, data, labels, task, args)
@@ -102,7 +102,7 @@ def _examine(args, model, data, test):
 
         inputs = parts.check_inputs(x, rows, columns, task, args, on_round)
         unsure = parts.check_uncertainty(
-            task, fitted, test["x"] if args.test else x, judged, labels, args
+            task, test["x"] if args.test else x, judged, labels, args
         )
         on_progress(97, 100)
         training = parts.check_training(model, data, args)

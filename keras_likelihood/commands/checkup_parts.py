@@ -57,11 +57,11 @@ def _examples_table(title, columns, x, numbers, rows) -> Table:
     return Table(columns, rows, title)
 
 
-def check_calibration(task, args) -> tuple[Part, object]:
-    """Checks the calibration; also returns the recalibrator."""
+def check_calibration(task, args) -> Part:
+    """Checks the calibration."""
     fitted = task.fit("auto")
-    scores = {"before": task.judge(None), "after": task.judge(fitted)}
-    curves = {"before": task.curve(None), "after": task.curve(fitted)}
+    scores = {"before": task.judge("none"), "after": task.judge("auto")}
+    curves = {"before": task.curve("none"), "after": task.curve("auto")}
     chance = task.gap_by_chance()
     belief, gained = task.belief(), gain(task, *scores.values())
     if not curves["before"]:
@@ -88,7 +88,7 @@ def check_calibration(task, args) -> tuple[Part, object]:
     body = [words, Table(["", *task.scores], rows), figure]
     advice, numbers = "recalibrate the model", {**scores, "by_chance": chance}
     title = "Calibration"
-    return Part(title, summary, body, verdict, advice, command, numbers), fitted
+    return Part(title, summary, body, verdict, advice, command, numbers)
 
 
 def check_labels(model, data, names, task, args) -> Part:
@@ -239,11 +239,11 @@ def _features(task, is_split):
     return table if table.shape[1] <= _WIDEST else None
 
 
-def check_uncertainty(task, recalibrator, x, judged, names, args) -> Part:
+def check_uncertainty(task, x, judged, names, args) -> Part:
     """Finds where the model is uncertain; `judged` are rows of `x`."""
     if task.name == "regression":
-        return _uncertain_numbers(task, recalibrator, x, judged, args)
-    p = task.probabilities(recalibrator)
+        return _uncertain_numbers(task, x, judged, args)
+    p = task.probabilities("auto")
     p = p.reshape(len(p), -1)
     y = task.judged_on["y"]
     if np.ndim(y) > 1:
@@ -296,8 +296,8 @@ def check_uncertainty(task, recalibrator, x, judged, names, args) -> Part:
     )
 
 
-def _uncertain_numbers(task, recalibrator, x, judged, args):
-    low, high = map(np.ravel, task.distribution(recalibrator).interval(0.9))
+def _uncertain_numbers(task, x, judged, args):
+    low, high = map(np.ravel, task.distribution("auto").interval(0.9))
     prediction = np.ravel(task.judged_on["own"].as_numpy().prediction)
     width, y = high - low, np.ravel(task.judged_on["y"])
     order = np.argsort(-width, kind="stable")[:_MOST]

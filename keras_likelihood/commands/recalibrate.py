@@ -16,21 +16,24 @@ _BAR_WIDTH = 20
 add_parser = outputs.new_command(
     "recalibrate",
     help="make the probabilities or intervals of a model reliable",
-    text="Fits all recalibration methods, or the one given by --method, to "
-    "validation data. Prints the scores of each one and a reliability diagram, "
-    "and writes the calibrated model. The model must be a classifier, or a "
+    text="Fits the recalibration methods that keep the predicted classes, or "
+    "the one given by --method, to validation data. Prints the scores of each "
+    "one on held-out rows and a reliability diagram, and writes the calibrated "
+    "model, fitted to all rows. The model must be a classifier, or a "
     "regressor that predicts one number, with or without a scale.",
     example="keras-likelihood recalibrate model.keras --data val.npz "
     "\\\n      --test test.npz --output calibrated.keras",
     options={
         "model": "a .keras file. Leave it out if the data are logits",
         "--data": "validation data: .npz with arrays x and y, or a .csv with a "
-        "target column. Without a model: .npz with logits and y (optionally "
-        "features), or prediction and y (optionally scale and features); a "
-        ".csv of logits with the label last; or a folder with logits.npy, of "
-        "which at most 256 MiB are used, and y.npy",
+        "target column. Without a model: .npz with logits, or probs, and y "
+        "(optionally features), or prediction and y (optionally scale and "
+        "features); a .csv of logits with the label last; or a folder with "
+        "logits.npy, of which at most 256 MiB are used, and y.npy",
         "--test": "data to evaluate on, in the same form",
         "--method": "auto (default) chooses by the cross-validated NLL",
+        "--change-classes": "allow methods that may change the predicted "
+        "classes, which often lowers the NLL further",
         "--output": "where to write the result: a .keras file; without a model "
         "an .npz of the outputs, or an .npy if the data are a folder (default: "
         "nothing is written)",
@@ -40,6 +43,7 @@ add_parser = outputs.new_command(
     },
     model={"nargs": "?"},
     method={"default": "auto", "choices": ["auto", *METHODS]},
+    **{"change-classes": {"action": "store_true"}},
 )
 
 
@@ -53,22 +57,21 @@ def run(args) -> None:
     console = args.console
     with console.progress("running the model"):
         task = load_task(args)
-    fitted, scores = _fit_all(task, args)
-    chosen = fitted[args.method]
+    scores = _fit_all(task, args)
     words = gain(task, scores["none"], scores[args.method])
     console.say(words, style="bold")
-    curves = {"before": task.curve(None), "after": task.curve(chosen)}
+    curves = {"before": task.curve("none"), "after": task.curve(args.method)}
     _print_diagram(console, task, **curves)
     if args.output:
         with replacing(args.output) as temporary:
             if args.model:
-                task.calibrated_model(chosen).save(temporary)
+                task.calibrated_model(task.fit(args.method)).save(temporary)
             else:
-                task.write(chosen, temporary)
+                task.write(args.method, temporary)
         console.say(f"wrote {args.output} ({args.method})")
     else:
         console.say("Nothing was written. Use --output to write the result.")
-    judged_on = "test" if args.test else "data"
+    judged_on = "test" if args.test else "folds"
     console.result(gain=words, task=task.name, judged_on=judged_on)
     console.result(scores=scores, method=args.method, reliability=curves)
     console.result(written=[args.output] if args.output else [])
@@ -79,13 +82,11 @@ def _fit_all(task, args):
     """Fits the methods, and prints their scores in a table."""
     is_auto, console = args.method == "auto", args.console
     names = list(task.methods()) if is_auto else [args.method]
-    fitted = {"none": None}
-    scores = {"none": {**task.judge(None), "seconds": 0.0}}
+    scores = {"none": {**task.judge("none"), "seconds": 0.0}}
     with console.progress("fitting") as on_method:
         for number, name in enumerate(names, start=1):
-            one = fitted[name] = task.fit(name)
-            seconds = one.report_["seconds"]
-            scores[name] = {**task.judge(one), "seconds": seconds}
+            seconds = task.fit(name).report_["seconds"]
+            scores[name] = {**task.judge(name), "seconds": seconds}
             on_method(number, len(names))
     rows = [
         [name, *score_cells(task, one), f"{one['seconds']:.2f}"]
@@ -93,16 +94,12 @@ def _fit_all(task, args):
     ]
     best = int(np.nanargmin([one["NLL"] for one in scores.values()]))
     console.table(["method", *task.scores, "seconds"], rows, best=best)
-    console.say(
-        "(on the test data)"
-        if args.test
-        else "(on the data that they were fitted to; use --test for other data)"
-    )
+    console.say(f"(scores on {task.rows})")
     if is_auto:
-        chosen = task.chosen(fitted["auto"])
+        chosen = task.chosen(task.fit("auto"))
         console.result(auto=chosen)
         console.say(f"auto chose {chosen} by cross-validation")
-    return fitted, scores
+    return scores
 
 
 def score_cells(task, scores: dict) -> list[str]:

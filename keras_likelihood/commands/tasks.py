@@ -1,65 +1,135 @@
-"""Recalibration of classifiers and regressors for the commands.
+"""Recalibration of classifiers and regressors for the commands."""
 
-A recalibrator that is `None` stands for the model itself.
-"""
-
-from collections.abc import Callable
-from typing import ClassVar
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
 
 import numpy as np
 
 from keras_likelihood import recalibration
+from keras_likelihood.backend.types import Array
 from keras_likelihood.commands.files import UsageError
+from keras_likelihood.likelihoods import Likelihood
 from keras_likelihood.metrics import functions
 from keras_likelihood.reading.targets import as_labels, as_targets
-from keras_likelihood.recalibration.inputs import blocks
+from keras_likelihood.recalibration.inputs import (
+    blocks,
+    random_folds,
+    rows_to_fit,
+)
 
 _BINS = 10
+_FOLDS = 5
 
 
 class _Task:
-    """Fits recalibrators to the outputs of a model and judges them.
+    """Fits recalibrators to the outputs of a model and evaluates them.
 
     The data are dicts of the outputs `own`, labels or targets `y`, and
-    `features` or `None`. `calibrated_model` is a function of a recalibrator,
-    if there is a model.
+    `features` or `None`. Without `judged_on`, every row is evaluated by a
+    recalibrator that was fitted to the other folds. `calibrated_model` is a
+    function of a recalibrator, if there is a model. Methods are names, of which
+    `"none"` is the model itself.
     """
 
     METHODS: ClassVar[dict[str, str]]
-    OF_FEATURES: ClassVar[tuple] = ()
+    OF_FEATURES: ClassVar[tuple[str, ...]] = ()
     """Methods that need features."""
-    _checked: Callable
-    _fit: Callable
-    _gap_by_chance: Callable
+    CHANGE_CLASSES: ClassVar[tuple[str, ...]] = ()
+    """Methods that may change the predicted classes."""
+    scores: ClassVar[tuple[str, ...]]
+    gap: ClassVar[str]
+    _checked: Callable[..., Array]
+    _fit: Callable[..., Any]
+    _calibrated: Callable[..., Any]
+    _gap_by_chance: Callable[..., float]
 
     def __init__(
-        self, fitted_to, judged_on, calibrated_model=None, from_logits=True
-    ):
+        self,
+        fitted_to: dict[str, Any],
+        judged_on: dict[str, Any] | None,
+        calibrated_model: Callable[..., Any] | None = None,
+        from_logits: bool = True,
+        changes_classes: bool = False,
+    ) -> None:
+        for data in filter(None, (fitted_to, judged_on)):
+            data["y"] = self._checked(data["y"], data["own"])
         self.fitted_to = fitted_to
         self.judged_on = judged_on or fitted_to
         self.calibrated_model = calibrated_model
+        self.changes_classes = changes_classes
         self._from_logits = from_logits
-        self._judged: dict = {}
-        for data in (self.fitted_to, self.judged_on):
-            data["y"] = self._checked(data["y"], data["own"])
+        self._fitted: dict[str, Any] = {"none": None}
+        self._results: dict[str, Any] = {}
+        self._folds: list[Array] | None = None
+        if judged_on is None:
+            rows = np.arange(len(fitted_to["y"]))[:, None]
+            folds = max(2, min(_FOLDS, len(rows)))
+            self._folds = random_folds(rows, None, folds, 0)
 
-    def methods(self) -> dict:
+    @property
+    def rows(self) -> str:
+        """The rows on which the scores stand, in words."""
+        if self._folds is None:
+            return f"{len(self.judged_on['y']):,} rows of the test data"
+        return (
+            f"{len(self.fitted_to['y']):,} rows, each by a fit to the other "
+            f"{len(self._folds) - 1} of {len(self._folds)} folds"
+        )
+
+    def methods(self) -> dict[str, str]:
         """Class names of the methods that these data allow."""
         has_features = self.fitted_to["features"] is not None
         lost = () if has_features else self.OF_FEATURES
+        lost += () if self.changes_classes else self.CHANGE_CLASSES
         every = self.METHODS
         return {name: kind for name, kind in every.items() if name not in lost}
 
-    def fit(self, method: str):
-        """Returns the fitted recalibrator of a method."""
+    def fit(self, method: str) -> Any:
+        """Returns the recalibrator of a method, fitted to all rows."""
+        if method not in self._fitted:
+            self._fitted[method] = self._fit(self._kind(method), self.fitted_to)
+        return self._fitted[method]
+
+    def _kind(self, method: str) -> str:
         methods = self.methods()
-        if method not in methods:
-            needs = f"{method!r} needs `features`. " * (method in self.METHODS)
-            raise UsageError(
-                f"{needs}The method must be one of {', '.join(methods)}. "
-                f"Received: {method}"
-            )
-        return self._fit(methods[method], self.fitted_to)
+        if method in methods:
+            return methods[method]
+        needs = f"{method!r} needs `features`. "
+        if method in self.CHANGE_CLASSES:
+            needs = f"{method!r} may change the predicted classes, which "
+            needs += "--change-classes allows. "
+        raise UsageError(
+            f"{needs * (method in self.METHODS)}The method must be one of "
+            f"{', '.join(methods)}. Received: {method}"
+        )
+
+    def _result(self, method: str) -> Any:
+        """The calibrated output of the rows to evaluate on."""
+        if method not in self._results:
+            if self._folds is None or method == "none":
+                found = self._calibrated(self.fit(method), self.judged_on)
+            else:
+                kind, parts = self._kind(method), []
+                for held in self._folds:
+                    rest = np.delete(np.arange(len(self.fitted_to["y"])), held)
+                    fitted = self._fit(kind, self._rows_of(rest))
+                    parts.append(self._calibrated(fitted, self._rows_of(held)))
+                found = tuple(map(np.concatenate, zip(*parts, strict=True)))
+            self._results[method] = found
+        return self._results[method]
+
+    def _rows_of(self, rows: Array) -> dict[str, Any]:
+        return {
+            name: value
+            if value is None or isinstance(value, bool)
+            else self._take(value, rows)
+            for name, value in self.fitted_to.items()
+        }
+
+    @staticmethod
+    def _take(value: Any, rows: Array) -> Any:
+        return value[rows]
 
     def gap_by_chance(self) -> float:
         """95 % quantile of the gap of perfectly calibrated models."""
@@ -71,7 +141,8 @@ class _Task:
 class ClassifierTask(_Task):
     """The outputs are logits, or probabilities without `from_logits`.
 
-    Memory-mapped logits are read in blocks.
+    Memory-mapped logits are read in blocks. Without other rows to evaluate on,
+    at most 256 MiB of them are read.
     """
 
     name = "classification"
@@ -85,61 +156,84 @@ class ClassifierTask(_Task):
         "matrix": "MatrixScaling",
     }
     OF_FEATURES = ("features", "deep")
+    CHANGE_CLASSES = ("vector", "matrix")
     scores = ("NLL", "ECE", "accuracy")
     gap = "ECE"
     """The score that is close to zero for a calibrated model."""
     expected, observed = "confidence", "accuracy"
 
-    def _checked(self, y, logits):
+    def __init__(
+        self,
+        fitted_to: dict[str, Any],
+        judged_on: dict[str, Any] | None,
+        *args: Any,
+        **options: Any,
+    ) -> None:
+        self._whole = judged_on or fitted_to
+        if judged_on is None:
+            own, y = rows_to_fit(fitted_to["own"], fitted_to["y"])
+            fitted_to = {**fitted_to, "own": own, "y": y}
+        super().__init__(fitted_to, judged_on, *args, **options)
+
+    def _checked(self, y: Array, logits: Array) -> Array:
         shape = logits.shape if logits.ndim > 1 else (*logits.shape, 1)
         return as_labels(y, shape).reshape(shape[:-1])
 
-    def _fit(self, kind, data):
+    def _fit(self, kind: str, data: dict[str, Any]) -> Any:
         given = data["own"], data["y"], data["features"]
-        recalibrator = getattr(recalibration, kind)()
+        options = {}
+        if kind == "AutoScaling":
+            options["keep_accuracy"] = not self.changes_classes
+        recalibrator = getattr(recalibration, kind)(**options)
         return recalibrator.fit_arrays(*given, from_logits=self._from_logits)
 
-    def chosen(self, auto) -> str:
+    def chosen(self, auto: Any) -> str:
         """The choice of `auto`, in words."""
         return auto.parameters_["method"]
 
-    def judge(self, recalibrator) -> dict:
-        """Scores on the data to judge on."""
-        right, belief, nll = self._by_rows(recalibrator)
+    def judge(self, method: str) -> dict[str, float]:
+        """Scores on the rows to evaluate on."""
+        right, belief, nll = self._result(method)
         ece = functions.binned_error(right, belief)
-        return {"NLL": nll, "ECE": ece, "accuracy": float(right.mean())}
+        return {
+            "NLL": float(nll.mean()),
+            "ECE": ece,
+            "accuracy": float(right.mean()),
+        }
 
-    def _by_rows(self, recalibrator):
-        """Whether the top class is right, its probability, the mean NLL."""
-        if recalibrator not in self._judged:
-            tops, nll = [], 0.0
-            for part, p in self._blocks(recalibrator):
-                y = self.judged_on["y"][part]
-                tops.append(functions.top_class(y, p))
-                nll += functions.negative_log_likelihood(y, p) * y.size
-            right, belief = map(np.concatenate, zip(*tops, strict=True))
-            self._judged[recalibrator] = right, belief, nll / len(right)
-        return self._judged[recalibrator]
+    def _calibrated(self, recalibrator: Any, data: dict[str, Any]) -> Any:
+        """Whether the top class is right, its probability, and the NLL."""
+        found = []
+        for part, p in self._blocks(recalibrator, data):
+            y = data["y"][part]
+            nll = np.full(y.size, functions.negative_log_likelihood(y, p))
+            found.append((*functions.top_class(y, p), nll))
+        return tuple(map(np.concatenate, zip(*found, strict=True)))
 
-    def _blocks(self, recalibrator):
+    def _blocks(
+        self, recalibrator: Any, data: dict[str, Any]
+    ) -> Iterator[tuple[slice, Array]]:
         """Parts of the rows, and their calibrated probabilities."""
         if recalibrator is None:
             recalibrator = recalibration.GlobalScaling()
             recalibrator.parameters_ = {"temperature": 1.0}
-        logits, features = self.judged_on["own"], self.judged_on["features"]
+        logits, features = data["own"], data["features"]
         is_file = isinstance(logits, np.memmap)
         options = {"from_logits": self._from_logits}
         for part in blocks(logits) if is_file else [slice(None)]:
-            p = recalibrator.calibrate(logits[part], features, **options)
-            yield part, p
+            yield (
+                part,
+                recalibrator.calibrate(logits[part], features, **options),
+            )
 
-    def probabilities(self, recalibrator):
+    def probabilities(self, method: str) -> Array:
         """Calibrated probabilities, of the shape of the logits."""
-        return np.concatenate([p for _, p in self._blocks(recalibrator)])
+        parts = self._blocks(self.fit(method), self._whole)
+        return np.concatenate([p for _, p in parts])
 
-    def curve(self, recalibrator) -> list[dict]:
+    def curve(self, method: str) -> list[dict[str, Any]]:
         """Confidence and accuracy of the top class, in bins of confidence."""
-        right, belief, _ = self._by_rows(recalibrator)
+        right, belief, _ = self._result(method)
         at = np.clip((belief * _BINS).astype(int), 0, _BINS - 1)
         return [
             {
@@ -151,27 +245,27 @@ class ClassifierTask(_Task):
             for bin_ in np.unique(at)
         ]
 
-    def _gap_by_chance(self, random):
-        _, belief, _ = self._by_rows(None)
+    def _gap_by_chance(self, random: Any) -> float:
+        _, belief, _ = self._result("none")
         right = random.random(len(belief)) < belief
         return functions.binned_error(right, belief)
 
     def belief(self) -> str:
         """Whether the model is overconfident, in a sentence."""
-        right, belief, _ = self._by_rows(None)
+        right, belief, _ = self._result("none")
         return (
             f"Its mean confidence is {belief.mean():.1%}, and "
             f"{right.mean():.1%} of its answers are right."
         )
 
-    def write(self, recalibrator, path) -> None:
+    def write(self, method: str, path: pathlib.Path) -> None:
         """Writes the probabilities as an `.npz`, or an `.npy` in blocks."""
         if path.suffix == ".npz":
-            np.savez(path, probabilities=self.probabilities(recalibrator))
+            np.savez(path, probabilities=self.probabilities(method))
             return
-        logits = self.judged_on["own"]
+        logits, fitted = self._whole["own"], self.fit(method)
         out = np.lib.format.open_memmap(path, "w+", "float32", logits.shape)
-        recalibrator.calibrate(logits, from_logits=self._from_logits, out=out)
+        fitted.calibrate(logits, from_logits=self._from_logits, out=out)
         out.flush()
 
 
@@ -202,63 +296,76 @@ class RegressorTask(_Task):
     gap = "CAL"
     expected, observed = "promised", "observed"
 
-    def _checked(self, y, distribution):
+    def _checked(self, y: Array, distribution: Any) -> Array:
         return as_targets(y, tuple(distribution.prediction.shape))
 
-    def _fit(self, kind, data):
+    @staticmethod
+    def _take(value: Any, rows: Array) -> Any:
+        if not isinstance(value, Likelihood):
+            return value[rows]
+        values = {
+            name: array[rows] if np.ndim(array) else array
+            for name, array in value.as_numpy().values().items()
+        }
+        return type(value)(**values)
+
+    def _fit(self, kind: str, data: dict[str, Any]) -> Any:
         return getattr(recalibration.regression, kind)().fit_distribution(
             data["own"], data["y"], features=data["features"]
         )
 
-    def chosen(self, auto) -> str:
+    def chosen(self, auto: Any) -> str:
         residuals = auto.parameters_["likelihood"]
         return f"{auto.method_} with {residuals} residuals"
 
-    def distribution(self, recalibrator):
+    def distribution(self, method: str) -> Any:
         """The calibrated distribution, `None` if the model has no scale."""
-        found, data = self.judged_on["own"], self.judged_on
+        fitted, data = self.fit(method), self.judged_on
+        if fitted is None:
+            return data["own"].as_numpy() if data["has_scale"] else None
+        features = data["features"]
+        return fitted.calibrate(data["own"], features=features).as_numpy()
+
+    def _calibrated(self, recalibrator: Any, data: dict[str, Any]) -> Any:
+        """NLL, cdf and width of the 90 % interval of every row."""
+        found = data["own"]
         if recalibrator is not None:
             found = recalibrator.calibrate(found, features=data["features"])
         elif not data["has_scale"]:
             return None
-        return found.as_numpy()
+        found = found.as_numpy()
+        prediction = found.prediction
+        y = np.reshape(data["y"], prediction.shape).astype(prediction.dtype)
+        low, high = found.interval(0.9)
+        cdf = np.clip(found.cdf(y), 0, 1)
+        return tuple(np.ravel(v) for v in (found.nll(y), cdf, high - low))
 
-    def _targets(self, distribution):
-        """Targets in the shape and type of the prediction, and their cdf."""
-        prediction = distribution.prediction
-        y = np.reshape(self.judged_on["y"], prediction.shape)
-        y = y.astype(prediction.dtype)
-        return y, np.clip(distribution.cdf(y).ravel(), 0, 1)
-
-    def judge(self, recalibrator) -> dict:
-        distribution = self.distribution(recalibrator)
-        if distribution is None:
+    def judge(self, method: str) -> dict[str, float]:
+        result = self._result(method)
+        if result is None:
             return dict.fromkeys(self.scores, float("nan"))
-        y, cdf = self._targets(distribution)
-        low, high = distribution.interval(0.9)
+        nll, cdf, width = result
         return {
-            "NLL": float(distribution.nll(y).mean()),
+            "NLL": float(nll.mean()),
             "CAL": functions.calibration_error(cdf),
             "in 90 % band": functions.interval_coverage(cdf, 0.9),
-            "band width": float(np.mean(high - low)),
+            "band width": float(width.mean()),
         }
 
-    def curve(self, recalibrator) -> list[dict]:
-        distribution = self.distribution(recalibrator)
-        if distribution is None:
-            return []
-        return coverage_curve(self._targets(distribution)[1])
+    def curve(self, method: str) -> list[dict[str, Any]]:
+        result = self._result(method)
+        return [] if result is None else coverage_curve(result[1])
 
-    def _gap_by_chance(self, random):
+    def _gap_by_chance(self, random: Any) -> float:
         cdf = random.random(len(self.judged_on["y"]))
         return functions.calibration_error(cdf)
 
     def belief(self) -> str:
         if not self.judged_on["has_scale"]:
             return "It predicts a number without an interval."
-        inside = self.judge(None)["in 90 % band"]
+        inside = self.judge("none")["in 90 % band"]
         return f"Its 90 % intervals contain {inside:.1%} of the targets."
 
-    def write(self, recalibrator, path) -> None:
+    def write(self, method: str, path: pathlib.Path) -> None:
         """Writes the parameters of the distributions as an `.npz`."""
-        np.savez(path, **self.distribution(recalibrator).values())
+        np.savez(path, **self.distribution(method).values())

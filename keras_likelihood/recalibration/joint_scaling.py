@@ -153,7 +153,7 @@ class JointScaling(ClassifierRecalibrator):
             if "features" in SOURCES[source] and features is not None:
                 columns["features"] = features
             x = [columns[name] for name in SOURCES[source] if name in columns]
-            x = ops.concatenate(x) if len(x) > 1 else x[0]
+            x = ops.concatenate(x, axis=-1) if len(x) > 1 else x[0]
             z = z / network.predicted_parameter(x, self._network(), self.offset)
         if self.logit_map is None:
             return z

@@ -41,8 +41,10 @@ def test_model_table_and_file(tmp_path, capsys):
     )
     assert status == 0
     printed = capsys.readouterr().out
+    changing = ("vector", "matrix")
     for short in ("none", *command.METHODS, "auto chose"):
-        assert f"\n{short}" in f"\n{printed}"
+        assert (f"\n{short}" in f"\n{printed}") == (short not in changing)
+    assert "150 rows of the test data" in printed
     p = keras.models.load_model(tmp_path / "calibrated.keras").predict(
         x, verbose=0
     )
@@ -128,12 +130,31 @@ def test_labels_of_sequences_stay_class_numbers(tmp_path, capsys):
     )
     printed = []
     for name in ("rows", "sequences"):
-        call("--data", tmp_path / f"{name}.npz", "--method", "global")
-        lines = capsys.readouterr().out.splitlines()
-        *lines, next_step = lines
+        path = tmp_path / f"{name}.npz"
+        call("--data", path, "--test", path, "--method", "global")
+        *lines, next_step = capsys.readouterr().out.splitlines()
         assert name in next_step
-        printed.append([line.split()[:4] for line in lines])
-    assert printed[0] == printed[1]
+        printed.append([line.split()[:4] for line in lines[:-1]])
+    assert printed[0][:3] == printed[1][:3]
+
+
+def test_scores_are_those_of_rows_that_no_fit_has_seen(tmp_path, capsys):
+    """Random labels: a fit to the rows that it is scored on would gain."""
+    random = np.random.default_rng(0)
+    p = random.dirichlet(np.ones(4), 40).astype("float32")
+    y = (p.cumsum(axis=1) > random.random((40, 1))).argmax(axis=1)
+    np.savez(tmp_path / "val.npz", probs=p, y=y)
+    options = ("--data", tmp_path / "val.npz", "--change-classes")
+    assert call(*options, "--output", tmp_path / "out.npz") == 0
+    printed = capsys.readouterr().out
+    rows = dict(line.split(maxsplit=1) for line in printed.splitlines() if line)
+    nll = {name: float(rows[name].split()[0]) for name in ("none", "matrix")}
+    assert nll["matrix"] > nll["none"]
+    assert "40 rows, each by a fit to the other 4 of 5 folds" in printed
+    found = np.load(tmp_path / "out.npz")["probabilities"]
+    np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-5)
+    assert call(*options[:2], "--method", "matrix") == 2
+    assert "--change-classes allows" in capsys.readouterr().err
 
 
 @pytest.mark.few(0)
