@@ -74,6 +74,20 @@ def has_producer(tensor: Any) -> bool:
     return hasattr(tensor, "_keras_history")
 
 
+def exclude_from_weight_decay(optimizer: Any, variables: list[Any]) -> None:
+    """Excludes further variables from weight decay, also when it is built.
+
+    Keras' own method replaces the variables of an earlier call.
+    """
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    if not getattr(optimizer, "weight_decay", None):
+        return
+    excluded = getattr(optimizer, "_exclude_from_weight_decay", set())
+    keys = {optimizer._var_key(variable) for variable in variables}
+    optimizer._exclude_from_weight_decay = excluded | keys
+    optimizer._exclude_from_weight_decay_cache = {}
+
+
 def has_values(model: Any) -> bool:
     """Whether variables have values, which Keras moves out on JAX."""
     return getattr(model, "_jax_state_synced", True)

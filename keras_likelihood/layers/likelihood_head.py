@@ -9,10 +9,12 @@ from keras import ops
 
 from keras_likelihood import constraints, likelihoods
 from keras_likelihood.backend.registration import serializable
+from keras_likelihood.backend.types import Shape
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.layers.parameter_layers import (
     GlobalParameter,
     PredictedParameter,
+    quantized_configs,
 )
 from keras_likelihood.layers.target_units import (
     TargetUnits,
@@ -102,6 +104,7 @@ class LikelihoodHead(keras.Layer):
         kernel_regularizer=None,
         **kwargs,
     ):
+        self._quantized = kwargs.pop("quantized", {})
         super().__init__(**kwargs)
         self.likelihood: Any = likelihoods.get(likelihood)
         self.units = units
@@ -133,6 +136,9 @@ class LikelihoodHead(keras.Layer):
             dtype=self.dtype_policy,
             name="prediction",
         )
+        if "prediction" in self._quantized:
+            config = self._quantized["prediction"]
+            self.prediction = keras.layers.Dense.from_config(config)
         self.parameter_layers = [
             self._make_parameter(p.name) for p in self.likelihood.parameters
         ]
@@ -197,6 +203,7 @@ class LikelihoodHead(keras.Layer):
         conditioning = options.pop("conditioning")
         options |= {"name": name, "dtype": self.dtype_policy}
         if conditioning == "predicted":
+            options["quantized"] = self._quantized.get(name)
             kind = self.likelihood
             return PredictedParameter(kind, name, self.units, **options)
         if conditioning == "global":
@@ -228,6 +235,14 @@ class LikelihoodHead(keras.Layer):
                 parameter.build(input_shape)
             else:
                 parameter.build((*input_shape[:-1], self.units))
+
+    def compute_output_shape(self, input_shape: Shape) -> Any:
+        shape = (*input_shape[:-1], self.units)
+        parameters = [
+            (shape[0], *self.likelihood.shape_of(p.name, shape, p.dimension))
+            for p in self.parameter_layers
+        ]
+        return (shape, *parameters) if parameters else shape
 
     def call(self, features, training=None, mask=None):
         prediction = ops.cast(self.prediction(features), self.variable_dtype)
@@ -263,18 +278,12 @@ class LikelihoodHead(keras.Layer):
         }
         if self._is_constrained:
             config["activation"] = None
+        dense_layers = {"prediction": self.prediction} | {
+            p.name: getattr(p, "hidden", None) for p in self.parameter_layers
+        }
+        if quantized := quantized_configs(dense_layers):
+            config["quantized"] = quantized
         return config
-
-    @classmethod
-    def from_config(cls, config):
-        given = config.get("constraint") or {}
-        if "likelihood" in config and "class_name" not in given:
-            # Versions 0.1 and 0.2 always used the constraints of the
-            # likelihood and did not save them.
-            likelihood = likelihoods.get(config["likelihood"])
-            declared = {p.name: p.constraint for p in likelihood.parameters}
-            config = {**config, "constraint": {**declared, **given}}
-        return super().from_config(config)
 
 
 def _default_constraint(likelihood, parameter):

@@ -250,6 +250,7 @@ class PredictedParameter(ParameterLayer):
         hidden_units: int | None = None,
         **options,
     ):
+        quantized = options.pop("quantized", None)
         super().__init__(dimension=dimension, **options)
         is_size = hidden_units is None or hidden_units >= 1
         check_argument("hidden_units", hidden_units, is_size, ">= 1 or None")
@@ -270,6 +271,8 @@ class PredictedParameter(ParameterLayer):
             self.hidden = keras.layers.Dense(
                 hidden_units, "relu", dtype=self.dtype_policy, name="hidden"
             )
+        if quantized:
+            self.hidden = keras.layers.Dense.from_config(quantized)
 
     def build(self, input_shape):
         shape = self.likelihood.shape_of(
@@ -308,8 +311,19 @@ class PredictedParameter(ParameterLayer):
     def get_config(self):
         names = ("parameter", "units", "isolated", "normalize", "hidden_units")
         own = {name: getattr(self, name) for name in names}
-        kind = {"likelihood": self.likelihood.name()}
-        return {**super().get_config(), **kind, **own}
+        own["likelihood"] = self.likelihood.name()
+        if quantized := quantized_configs({"quantized": self.hidden}):
+            own |= quantized
+        return {**super().get_config(), **own}
+
+
+def quantized_configs(layers: dict[str, Any]) -> dict[str, Any]:
+    """Configs of the layers that Keras has quantized."""
+    return {
+        name: layer.get_config()
+        for name, layer in layers.items()
+        if layer is not None and layer.quantization_mode
+    }
 
 
 def _mean_over_positions(features, mask):

@@ -107,7 +107,9 @@ class LocationScale(Likelihood):
         """`(y - prediction) / scale`."""
         # Many outcomes may share one scale, and the gradient of a product is
         # cheaper than the gradient of a quotient.
-        return (y - self.prediction) * (1 / self.scale)
+        inverse = ops.stop_gradient(1 / self.scale)
+        # The gradient of `1 / scale` would overflow at scales below 1e-19.
+        return (y - self.prediction) * inverse * (1 / (self.scale * inverse))
 
     def nll(self, y):
         return self.standard_nll(self.standardize(y)) + ops.log(self.scale)

@@ -104,7 +104,7 @@ def align_target(
     if any(fits(received, one) for one in allowed):
         return y
     module: Any = np if isinstance(y, np.ndarray) else ops
-    if likelihood.event_rank and fits(received, (*outcomes, 1)):
+    if fits(received, (*outcomes, 1)):
         return module.squeeze(y, -1)
     if shape[-1:] == (1,):
         if fits(received, shape[:-1]):

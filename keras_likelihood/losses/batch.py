@@ -66,6 +66,10 @@ class Batch:
         """
         prediction, parameters = split_output(y_pred)
         prediction = ops.convert_to_tensor(prediction)
+        if len(prediction.shape) == 1:
+            prediction, *parameters = (
+                ops.expand_dims(v, -1) for v in (prediction, *parameters)
+            )
         shape, event_rank = prediction.shape, likelihood.event_rank
         like = prediction[..., 0] if event_rank else prediction[..., :1]
         ones = ops.ones_like(like, dtype=keras.config.floatx())

@@ -13,6 +13,10 @@ import keras
 from keras import ops
 
 from keras_likelihood import likelihoods
+from keras_likelihood.backend.processes import (
+    gather_replicas,
+    replica_count,
+)
 from keras_likelihood.backend.registration import serializable, snake_case
 from keras_likelihood.data_parameters.data_parameter import DataParameter
 from keras_likelihood.layers.parameter_layers import GlobalParameter
@@ -391,8 +395,10 @@ class LocationScaleLoss(LikelihoodLoss):
             weight, counts = (
                 ops.broadcast_to(w, ops.shape(nll)) for w in (weight, counts)
             )
-            total = ops.sum(counts * weight)
-            weight = weight / ops.divide_no_nan(total, ops.sum(counts))
+            sums = ops.stack([ops.sum(counts * weight), ops.sum(counts)])
+            if replica_count() > 1:
+                sums = ops.sum(gather_replicas(sums[None]), axis=0)
+            weight = weight / ops.divide_no_nan(sums[0], sums[1])
         return nll * weight
 
 

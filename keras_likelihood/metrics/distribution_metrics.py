@@ -68,6 +68,8 @@ class DistributionMetric(keras.metrics.Metric):
     def update_state(self, y_true, y_pred, sample_weight=None):
         """Adds a batch of targets, and outputs or a `Likelihood`."""
         distribution = self.read(y_pred)
+        if len(distribution.prediction.shape) == 1:
+            distribution = distribution.map_values(_with_units)
         if isinstance(y_pred, Likelihood):
             y_pred = y_pred.prediction
         batch = Batch.of(
@@ -314,6 +316,11 @@ class Sharpness(MeanOverOutcomes):
 
     def values(self, distribution, y_true):
         return distribution.scale
+
+
+def _with_units(values):
+    """Adds the unit axis, which `(batch,)` omits."""
+    return values[..., None] if len(values.shape) == 1 else values
 
 
 def as_logits(p, likelihood):

@@ -7,6 +7,7 @@ from keras_likelihood.backend.private import has_producer, producer
 from keras_likelihood.data_parameters.indexed import split_index
 from keras_likelihood.layers.likelihood_head import LikelihoodHead
 from keras_likelihood.layers.target_units import collect_targets
+from keras_likelihood.likelihoods import Bernoulli, Softmax
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.models.outputs import Outputs
 
@@ -69,6 +70,26 @@ def refuse_other_head(
             f"{loss.name} needs an output with the parameters {expected}, such "
             f"as a head for {loss.likelihood.name()!r}. Received: a head "
             f"for {head.likelihood.name()!r}, with {received}"
+        )
+
+
+def refuse_probabilities(loss: Any, prediction: Any) -> None:
+    """Raises an error for a softmax or sigmoid in front of a loss of logits."""
+    if not issubclass(loss.likelihood, Softmax | Bernoulli):
+        return
+    name, is_known = "", has_producer(prediction)
+    while is_known:
+        layer, _, position = producer(prediction)
+        kinds = (getattr(layer, "activation", None), type(layer))
+        name = str(getattr(kinds[0], "__name__", kinds[1].__name__)).lower()
+        is_known = bool(getattr(layer, "outputs", None))
+        if is_known:
+            prediction = layer.outputs[position]
+    if name in ("softmax", "sigmoid"):
+        raise ValueError(
+            f"{loss.name} needs logits. Remove the {name} at the end of the "
+            "model. `predict_distribution` returns probabilities. "
+            f"Received: the output of a {name}"
         )
 
 

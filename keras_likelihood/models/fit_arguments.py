@@ -109,6 +109,24 @@ def lacks_index(x, y) -> bool:
     return not (is_nested and any(carries_index(None, p) for p in parts))
 
 
+def refuse_new_rows(y) -> None:
+    """Raises an error for validation targets with the default numbers."""
+    parts = y.values() if isinstance(y, dict) else y
+    is_nested = isinstance(y, dict | list | tuple) and INDEX not in y
+    for part in parts if is_nested else [y]:
+        if not carries_index(None, part):
+            continue
+        index = keras.ops.convert_to_numpy(part[INDEX])
+        if np.array_equal(index, np.arange(len(index))):
+            raise ValueError(
+                "The rows of a `DataParameter` belong to the training "
+                "examples. Pass the targets of other examples without an "
+                "index, or the numbers of training rows as "
+                "`kl.indexed(y, index=rows)`. Received: `validation_data` "
+                f"with the rows 0 to {len(index) - 1}"
+            )
+
+
 def class_weights(y, class_weight):
     """Weights `(n,)` for labels `(n,)`, `(n, 1)` or one-hot `(n, k)`."""
     if isinstance(y, dict | list | tuple):

@@ -10,13 +10,21 @@ import numpy as np
 
 from keras_likelihood.backend import processes
 from keras_likelihood.backend.kept_values import keeping_values
-from keras_likelihood.backend.private import become, functional_model_class
+from keras_likelihood.backend.private import (
+    become,
+    exclude_from_weight_decay,
+    functional_model_class,
+)
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.data_parameters.file_table import FileTable
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.models import fit_arguments, own_callbacks
-from keras_likelihood.models.adapted_heads import adapt_heads, refuse_other_head
+from keras_likelihood.models.adapted_heads import (
+    adapt_heads,
+    refuse_other_head,
+    refuse_probabilities,
+)
 from keras_likelihood.models.compiled import Compiled, with_instances
 from keras_likelihood.models.likelihood_step import LikelihoodStep
 
@@ -176,6 +184,7 @@ class LikelihoodModel(LikelihoodStep):
         for key, loss in compiled.by_key.items():
             prediction, parameters = split_output(parts[key])
             refuse_other_head(self, key, loss, parameters, prediction)
+            refuse_probabilities(loss, prediction)
             loss.build(tuple(prediction.shape), len(parameters))
             loss.adopt("model")
             for name, value in loss.learned_beside(len(parameters)).items():
@@ -183,6 +192,9 @@ class LikelihoodModel(LikelihoodStep):
         for parameter in self.data_parameters.values():
             parameter.set_model(self)
         self.loss_parameters.replace(learned, self.data_parameters)
+        exclude_from_weight_decay(
+            self.optimizer, self.loss_parameters.variables
+        )
 
     def _refuse_loss_without_parameters(self, loss):
         if isinstance(loss, LikelihoodLoss) or not (
@@ -221,6 +233,8 @@ class LikelihoodModel(LikelihoodStep):
         validation = given.get("validation_data")
         if isinstance(validation, tuple | list):
             self._check_targets(*validation[1:])
+            if validation[0] is not given.get("x"):
+                fit_arguments.refuse_new_rows(validation[1])
         own_callbacks.add_own_callbacks(self, given)
         if own:
             named = ("x", "y", "sample_weight", "class_weight")

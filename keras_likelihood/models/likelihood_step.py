@@ -2,6 +2,7 @@
 
 import contextlib
 import inspect
+import math
 import os
 from typing import Any
 
@@ -89,6 +90,12 @@ class LikelihoodStep(keras.Model):
             for v in self.loss_parameters.variables
             if (v.trainable and self.trainable) is trainable
         ]
+
+    def count_params(self) -> int:
+        """Number of values in the weights, with those of the losses."""
+        own = self.loss_parameters.learned().values()
+        sizes = [math.prod(v.shape) for p in own for v in p.variables]
+        return super().count_params() + sum(sizes)
 
     def get_weights(self):
         """Values of the layers' weights, then of the losses' parameters."""

@@ -133,11 +133,28 @@ class FiniteLoss(keras.callbacks.Callback):
     """Raises an error if the loss is NaN, which compiled code cannot do.
 
     The loss is checked before batches 1, 8, 64, ... of a training, counted from
-    0, and after every epoch. Each check makes Keras wait for the device.
+    0, and after every epoch. Each check makes Keras wait for the device. After
+    an error the weights are those of the start or of a later epoch, which is
+    the last of the epochs 1, 2, 4, 8, ... with a finite loss.
     """
 
     def on_train_begin(self, logs=None):
         self._batches, self._next = 0, 1
+        self._epochs, self._next_copy = 0, 1
+        self._copy()
+
+    def on_train_end(self, logs=None):
+        self._copies = []
+
+    def _copy(self):
+        model = self.model
+        rows = [v for p in model.data_parameters.values() for v in p.variables]
+        skipped = set(map(id, rows))
+        held = [*model.trainable_variables, *model.non_trainable_variables]
+        held += getattr(model.optimizer, "variables", [])
+        self._copies = [
+            (v, np.array(v.numpy())) for v in held if id(v) not in skipped
+        ]
 
     def on_train_batch_begin(self, batch, logs=None):
         if self._batches == self._next:
@@ -149,9 +166,16 @@ class FiniteLoss(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         self._check([(logs or {}).get("loss", 0.0)])
+        self._epochs += 1
+        if self._epochs == self._next_copy:
+            self._next_copy *= 2
+            self._copy()
 
     def _check(self, values):
         if any(np.isnan(value).any() for value in values):
+            # On JAX, reading `self.model` updates the variables of the model.
+            for variable, value in self._copies if self.model else ():
+                variable.assign(value)
             raise ValueError(
                 "The loss is NaN. Check the inputs and targets for NaN, the "
                 "labels for values out of range, and the range of the "
