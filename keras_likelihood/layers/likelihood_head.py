@@ -244,6 +244,13 @@ class LikelihoodHead(keras.Layer):
         ]
         return (shape, *parameters) if parameters else shape
 
+    def compute_output_spec(self, features: Any, **_: Any) -> Any:
+        def spec(shape):
+            return keras.KerasTensor(shape, dtype=self.variable_dtype)
+
+        shapes = self.compute_output_shape(features.shape)
+        return keras.tree.map_shape_structure(spec, shapes)
+
     def call(self, features, training=None, mask=None):
         prediction = ops.cast(self.prediction(features), self.variable_dtype)
         constraint = self.likelihood.prediction_constraint

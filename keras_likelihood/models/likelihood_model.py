@@ -193,7 +193,7 @@ class LikelihoodModel(LikelihoodStep):
             parameter.set_model(self)
         self.loss_parameters.replace(learned, self.data_parameters)
         exclude_from_weight_decay(
-            self.optimizer, self.loss_parameters.variables
+            getattr(self, "optimizer", None), self.loss_parameters.variables
         )
 
     def _refuse_loss_without_parameters(self, loss):

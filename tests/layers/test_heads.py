@@ -412,12 +412,3 @@ def test_a_head_saves_its_constraints():
         "df": constraints.Exp(),
         "scale": constraints.ShiftedSoftplus(0.001),
     }
-
-
-@pytest.mark.parametrize("given", [None, {}, {"df": "exp"}])
-def test_a_head_of_an_older_file_keeps_its_least_scale(given):
-    head = layers.LikelihoodHead("student_t", 1, initial={"scale": 0.5})
-    config = {**head.get_config(), "constraint": given}
-    old = layers.LikelihoodHead.from_config(config).parameter_layers[-1]
-    assert old.constraint == constraints.ShiftedSoftplus(0.01)
-    assert old.initial == 0.5
