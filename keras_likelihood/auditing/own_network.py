@@ -194,17 +194,17 @@ def fill_missing(x: Any) -> Array:
     Returns:
         `(n, features + columns with missing values)`.
     """
-    x = np.asarray(x)
-    if x.ndim != 2 or x.dtype.kind != "f":
-        return x
-    missing = np.isnan(x)
+    table: Array = np.asarray(x)
+    if table.ndim != 2 or table.dtype.kind != "f":
+        return table
+    missing = np.isnan(table)
     some = missing.any(axis=0)
     if not some.any():
-        return x
+        return table
     # An empty column has no median.
-    middle = np.nanmedian(np.where(missing.all(axis=0), 0, x), axis=0)
-    filled = np.where(missing, middle, x)
-    gaps = missing[:, some].astype(x.dtype)
+    middle = np.nanmedian(np.where(missing.all(axis=0), 0, table), axis=0)
+    filled = np.where(missing, middle, table)
+    gaps = missing[:, some].astype(table.dtype)
     return np.asarray(np.concatenate([filled, gaps], axis=1))
 
 

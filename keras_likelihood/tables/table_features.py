@@ -89,7 +89,7 @@ class TableFeatures(keras.Layer):
                 units.append(_units(known))
         layer = cls(
             [vars(column) for column in columns],
-            [bool(gap) for gap in np.isnan(matrix).any(axis=0)],
+            [bool(np.isnan(values).any()) for values in matrix.T],
             [len(e) - 1 for e in edges],
             name="table_features",
         )

@@ -84,9 +84,9 @@ def is_index(name: str, cells: Array) -> bool:
     return name in csv_files.INDEX and np.array_equal(cells, counted)
 
 
-def checked_cells(cells: Any, name: str) -> Array:
+def checked_cells(values: Any, name: str) -> Array:
     """The cells of a column, checked to have one value each."""
-    cells = np.asarray(cells)
+    cells: Array = np.asarray(values)
     if cells.dtype.kind == "m":
         days: Array = cells / np.timedelta64(1, "D")
         return days
