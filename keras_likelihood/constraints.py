@@ -1,6 +1,7 @@
 """Smooth, invertible maps from the real line to a parameter's domain."""
 
 import math
+from typing import Any
 
 import keras
 import numpy as np
@@ -11,6 +12,7 @@ from keras_likelihood.backend.registration import (
     serializable,
     snake_case,
 )
+from keras_likelihood.backend.types import Tensor
 
 _HOST_TYPES = (int, float, list, tuple, np.ndarray, np.generic)
 
@@ -25,11 +27,11 @@ class Constraint(FromArguments):
     low: float = 0.0
     high: float = math.inf
 
-    def __call__(self, x):
+    def __call__(self, x: Tensor) -> Tensor:
         """Maps unconstrained `x` to the domain, in the same shape and dtype."""
         raise NotImplementedError
 
-    def inverse(self, y):
+    def inverse(self, y: Tensor) -> Tensor:
         """Maps `y` back to the reals: `constraint(constraint.inverse(y)) == y`.
 
         Numbers and NumPy arrays are checked against the domain, and the result
@@ -45,21 +47,21 @@ class Constraint(FromArguments):
             return self._inverse(y, np)
         return self._inverse(y, ops)
 
-    def _inverse(self, y, xp):
+    def _inverse(self, y: Tensor, xp: Any) -> Tensor:
         raise NotImplementedError
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and repr(self) == repr(other)
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(repr(self))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         arguments = ", ".join(f"{k}={v}" for k, v in self.get_config().items())
         return f"{type(self).__name__}({arguments})"
 
 
-def _not_negative(value, name):
+def _not_negative(value: float, name: str) -> float:
     if not 0 <= value < float("inf"):
         raise ValueError(
             f"`{name}` must be a finite number >= 0. Received: {value}"
@@ -67,7 +69,7 @@ def _not_negative(value, name):
     return float(value)
 
 
-def _softplus_inverse(y, xp):
+def _softplus_inverse(y: Tensor, xp: Any) -> Tensor:
     # log(exp(y) - 1), in a form that is accurate for tiny and for large y.
     return y + xp.log(-xp.expm1(-y))
 
@@ -78,10 +80,10 @@ class Identity(Constraint):
 
     low = -math.inf
 
-    def __call__(self, x):
+    def __call__(self, x: Tensor) -> Tensor:
         return x
 
-    def _inverse(self, y, xp):
+    def _inverse(self, y: Tensor, xp: Any) -> Tensor:
         return y
 
 
@@ -93,10 +95,10 @@ class Exp(Constraint):
     0.0
     """
 
-    def __call__(self, x):
+    def __call__(self, x: Tensor) -> Tensor:
         return ops.exp(x)
 
-    def _inverse(self, y, xp):
+    def _inverse(self, y: Tensor, xp: Any) -> Tensor:
         return xp.log(y)
 
 
@@ -108,13 +110,13 @@ class Softplus(Constraint):
         floor: lower bound of the values, `>= 0`. Defaults to 0.
     """
 
-    def __init__(self, floor: float = 0.0):
+    def __init__(self, floor: float = 0.0) -> None:
         self.low = self.floor = _not_negative(floor, "floor")
 
-    def __call__(self, x):
+    def __call__(self, x: Tensor) -> Tensor:
         return ops.softplus(x) + self.floor
 
-    def _inverse(self, y, xp):
+    def _inverse(self, y: Tensor, xp: Any) -> Tensor:
         return _softplus_inverse(y - self.floor, xp)
 
 
@@ -130,15 +132,15 @@ class ShiftedSoftplus(Constraint):
         offset: the `s` above, `>= 0`. Defaults to 0.01.
     """
 
-    def __init__(self, offset: float = 0.01):
+    def __init__(self, offset: float = 0.01) -> None:
         self.offset = _not_negative(offset, "offset")
         self._unit = float(np.log(2.0)) + self.offset
         self.low = self.offset / self._unit
 
-    def __call__(self, x):
+    def __call__(self, x: Tensor) -> Tensor:
         return (ops.softplus(x) + self.offset) / self._unit
 
-    def _inverse(self, y, xp):
+    def _inverse(self, y: Tensor, xp: Any) -> Tensor:
         return _softplus_inverse(y * self._unit - self.offset, xp)
 
 
@@ -151,7 +153,7 @@ class AffineSigmoid(Constraint):
         high: upper end, `> low`. Defaults to 1.
     """
 
-    def __init__(self, low: float = 0.0, high: float = 1.0):
+    def __init__(self, low: float = 0.0, high: float = 1.0) -> None:
         if not -math.inf < low < high < math.inf:
             raise ValueError(
                 "`low` and `high` must be finite with low < high. "
@@ -160,10 +162,10 @@ class AffineSigmoid(Constraint):
         self.low = float(low)
         self.high = float(high)
 
-    def __call__(self, x):
+    def __call__(self, x: Tensor) -> Tensor:
         return self.low + (self.high - self.low) * ops.sigmoid(x)
 
-    def _inverse(self, y, xp):
+    def _inverse(self, y: Tensor, xp: Any) -> Tensor:
         return xp.log(y - self.low) - xp.log(self.high - y)
 
 
@@ -179,7 +181,7 @@ class Increasing(Constraint):
 
     low = -math.inf
 
-    def __call__(self, x):
+    def __call__(self, x: Tensor) -> Tensor:
         # On PyTorch `ops.cumsum` casts float64 to float32.
         first, *others = ops.unstack(x, axis=-1)
         rows = [first]
@@ -187,12 +189,12 @@ class Increasing(Constraint):
             rows.append(rows[-1] + ops.softplus(other))
         return ops.stack(rows, axis=-1)
 
-    def _inverse(self, y, xp):
+    def _inverse(self, y: Tensor, xp: Any) -> Tensor:
         steps = _softplus_inverse(y[..., 1:] - y[..., :-1], xp)
         return xp.concatenate([y[..., :1], steps], axis=-1)
 
 
-def get(identifier) -> Constraint:
+def get(identifier: Any) -> Constraint:
     """Returns a constraint, given an instance, a class, a name or a config.
 
     >>> get("shifted_softplus")
@@ -203,7 +205,8 @@ def get(identifier) -> Constraint:
     if isinstance(identifier, Constraint):
         return identifier
     if isinstance(identifier, dict):
-        return keras.saving.deserialize_keras_object(identifier)
+        found: Constraint = keras.saving.deserialize_keras_object(identifier)
+        return found
     if isinstance(identifier, type) and issubclass(identifier, Constraint):
         return identifier()
     if identifier in by_name:

@@ -46,9 +46,7 @@ def case(cls, rng):
         return lambda: cls(name="m"), rng.integers(0, 3, 12), p
     y, mean, noise = rng.normal(size=(3, 12, 1)).astype("float32")
     scale = np.exp(noise)
-    options = {"name": "m"}
-    if cls is not metrics.NormalCRPS:
-        options["likelihood"] = "normal"
+    options = {"name": "m", "likelihood": "normal"}
     return lambda: cls(**options), y, (mean, scale)
 
 

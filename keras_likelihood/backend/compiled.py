@@ -2,13 +2,17 @@
 
 import functools
 import math
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import keras
 import numpy as np
 from keras import ops
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
-def compiled(function, whole: bool = False):
+
+def compiled(function: _Function, whole: bool = False) -> _Function:
     """Compiles a function of tensors, once per shape of its arguments.
 
     Eager JAX compiles a loop again whenever its body is a new closure, and
@@ -22,15 +26,19 @@ def compiled(function, whole: bool = False):
 
         # The loops need no conversion by autograph. They fix the shapes of
         # their tensors, so each shape is traced separately.
-        return tf.function(function, autograph=False, jit_compile=whole)
+        made: _Function = tf.function(
+            function, autograph=False, jit_compile=whole
+        )
+        return made
     if keras.backend.backend() == "jax":
         import jax
 
-        return jax.jit(function)
+        jitted: _Function = jax.jit(function)
+        return jitted
     return function
 
 
-def assign_all(changes: list) -> None:
+def assign_all(changes: list[Any]) -> None:
     """Assigns float32 arrays: pairs of a variable and its new value.
 
     On JAX the transfer of a small array takes longer than a compiled call that
@@ -45,14 +53,14 @@ def assign_all(changes: list) -> None:
 
 
 @functools.lru_cache
-def _split_into(shapes):
+def _split_into(shapes: tuple[tuple[int, ...], ...]) -> Callable[..., Any]:
     ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1].tolist()
     return compiled(
         lambda flat: [*map(ops.reshape, ops.split(flat, ends), shapes)]
     )
 
 
-def is_known(tensor):
+def is_known(tensor: Any) -> bool:
     """Whether a tensor has values, that is, is not being traced."""
     if isinstance(tensor, keras.KerasTensor):
         return False
@@ -65,7 +73,13 @@ def is_known(tensor):
     return True
 
 
-def call_host(function, arguments: list, *, shape: tuple, dtype: str):
+def call_host(
+    function: Callable[..., Any],
+    arguments: list[Any],
+    *,
+    shape: tuple[Any, ...],
+    dtype: str,
+) -> Any:
     """Runs `function` on the host, once per step and in program order.
 
     `function` maps NumPy arrays to one array of the given static shape, in
@@ -85,7 +99,7 @@ def call_host(function, arguments: list, *, shape: tuple, dtype: str):
     import jax
     from jax.experimental import io_callback
 
-    def on_host(*arrays):
+    def on_host(*arrays: Any) -> Any:
         return function(*(np.asarray(a) for a in arrays))
 
     arguments = [jax.lax.stop_gradient(a) for a in arguments]

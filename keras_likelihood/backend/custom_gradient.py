@@ -1,10 +1,17 @@
 """Functions with custom gradients, on each backend."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 from keras import ops
 
+from keras_likelihood.backend.types import Tensor
 
-def with_gradient(forward, backward):
+
+def with_gradient(
+    forward: Callable[..., Any], backward: Callable[..., Any]
+) -> Any:
     """A function of tensors with a hand-written first derivative.
 
     Forward and backward share intermediate results, unlike in automatic
@@ -20,14 +27,16 @@ def with_gradient(forward, backward):
     return builders[keras.backend.backend()](forward, backward)
 
 
-def _tensorflow(forward, backward):
+def _tensorflow(
+    forward: Callable[..., Any], backward: Callable[..., Any]
+) -> Any:
     import tensorflow as tf
 
     @tf.custom_gradient
-    def function(*inputs):
+    def function(*inputs: Any) -> Any:
         output, residuals = forward(*inputs)
 
-        def gradient(upstream):
+        def gradient(upstream: Tensor) -> Any:
             # The tape treats the residuals as constants, so a second
             # derivative would be silently wrong.
             return [
@@ -42,11 +51,11 @@ def _tensorflow(forward, backward):
     return function
 
 
-def _jax(forward, backward):
+def _jax(forward: Callable[..., Any], backward: Callable[..., Any]) -> Any:
     import jax
 
     @jax.custom_vjp
-    def function(*inputs):
+    def function(*inputs: Any) -> Any:
         return forward(*inputs)[0]
 
     function.defvjp(
@@ -58,20 +67,20 @@ def _jax(forward, backward):
     return function
 
 
-def _torch(forward, backward):
+def _torch(forward: Callable[..., Any], backward: Callable[..., Any]) -> Any:
     import torch
     from torch.autograd.function import once_differentiable
 
     class Function(torch.autograd.Function):
         @staticmethod
-        def forward(ctx, *inputs):
+        def forward(ctx: Tensor, *inputs: Any) -> Any:
             output, residuals = forward(*inputs)
             ctx.save_for_backward(*residuals)
             return output
 
         @staticmethod
         @once_differentiable
-        def backward(ctx, upstream):
+        def backward(ctx: Tensor, upstream: Tensor) -> Any:
             parts = backward(ctx.saved_tensors, upstream)
             pairs = zip(parts, ctx.needs_input_grad, strict=True)
             return tuple(part() if needed else None for part, needed in pairs)
@@ -79,7 +88,7 @@ def _torch(forward, backward):
     return Function.apply
 
 
-def scale_step(weight, multiplier: float):
+def scale_step(weight: Tensor, multiplier: float) -> Tensor:
     """`multiplier * weight`, with the gradient of `weight` itself.
 
     With any optimizer, such as SGD or Adam, a step of the product is then
@@ -93,10 +102,10 @@ def scale_step(weight, multiplier: float):
     )
 
 
-def clip_gradient(x, norm: float):
+def clip_gradient(x: Tensor, norm: float) -> Tensor:
     """`x`, with a gradient whose 2-norm is at most `norm`."""
 
-    def clipped(_, gradient):
+    def clipped(_: Tensor, gradient: Tensor) -> Tensor:
         length = ops.sqrt(ops.sum(ops.square(gradient)))
         return (lambda: gradient * (norm / ops.maximum(length, norm)),)
 

@@ -1,15 +1,20 @@
 """Gradients of functions, and sums over gradients, on each backend."""
 
 import concurrent.futures
+from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.compiled import compiled
+from keras_likelihood.backend.types import Tensor
 
 
-def value_and_gradient(function, inputs: list) -> tuple:
+def value_and_gradient(
+    function: Callable[..., Any], inputs: list[Any]
+) -> tuple[Any, ...]:
     """The value of a function, and the gradient of its sum for each input.
 
     The value is still differentiable with respect to everything else that
@@ -18,16 +23,21 @@ def value_and_gradient(function, inputs: list) -> tuple:
     return value_gradient_and_others(lambda *x: (function(*x), {}), inputs)[:2]
 
 
-def value_gradient_and_others(function, inputs: list) -> tuple:
+def value_gradient_and_others(
+    function: Callable[..., Any], inputs: list[Any]
+) -> tuple[Any, ...]:
     """As `value_and_gradient`, for a function that also returns a dict."""
     if not inputs:
         value, others = function()
         return value, [], others
     differentiate = {"tensorflow": _tensorflow, "jax": _jax, "torch": _torch}
-    return differentiate[keras.backend.backend()](function, inputs)
+    found: tuple[Any, ...] = differentiate[keras.backend.backend()](
+        function, inputs
+    )
+    return found
 
 
-def _tensorflow(function, inputs):
+def _tensorflow(function: Callable[..., Any], inputs: list[Any]) -> Any:
     import tensorflow as tf
 
     with tf.GradientTape(watch_accessed_variables=False) as tape:
@@ -40,10 +50,10 @@ def _tensorflow(function, inputs):
     return value, [tf.convert_to_tensor(g) for g in gradients], others
 
 
-def _jax(function, inputs):
+def _jax(function: Callable[..., Any], inputs: list[Any]) -> Any:
     import jax
 
-    def total(*inputs):
+    def total(*inputs: Any) -> Any:
         value, others = function(*inputs)
         return value.sum(), (value, others)
 
@@ -55,7 +65,7 @@ def _jax(function, inputs):
     return value, [jax.lax.stop_gradient(g) for g in gradients], others
 
 
-def _torch(function, inputs):
+def _torch(function: Callable[..., Any], inputs: list[Any]) -> Any:
     import torch
 
     with torch.enable_grad():
@@ -77,17 +87,24 @@ class GradientFold:
     the next total.
     """
 
-    def __init__(self, function, model, weights: list, seed, fold):
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        model: Any,
+        weights: list[Any],
+        seed: Any,
+        fold: Any,
+    ) -> None:
         self._function, self._fold = function, fold
         self._weights, self._seed = weights, seed
         known = {id(w) for w in weights}
         # `model.variables` does not include the losses' parameters.
         held = [*model.trainable_variables, *model.non_trainable_variables]
         self._state = [v for v in held if id(v) not in known]
-        self._programs: dict = {}
-        self._run = compiled(self._fold_batches)
+        self._programs: dict[Any, Any] = {}
+        self._run: Any = compiled(self._fold_batches)
 
-    def __call__(self, total, batches):
+    def __call__(self, total: Any, batches: Any) -> Tensor:
         """The total over batches `(count, ...)`."""
         begun = self._programs.get(_shapes(batches))
         run = begun.result() if begun is not None else self._run
@@ -95,7 +112,7 @@ class GradientFold:
         self._seed.state.assign(draws)
         return total
 
-    def prepare(self, total, batches):
+    def prepare(self, total: Any, batches: Any) -> None:
         """Starts to compile for arguments of these shapes, in a thread.
 
         Only JAX compiles ahead. Keras layers are traced in the current thread.
@@ -110,23 +127,23 @@ class GradientFold:
         self._programs[key] = pool.submit(lowered.compile)
         pool.shutdown(wait=False)
 
-    def _arguments(self, total, batches):
+    def _arguments(self, total: Any, batches: Any) -> tuple[Any, ...]:
         # Operations on each variable would take longer than the call.
         held = self._seed.state, *self._weights, *self._state
         return total, [ops.convert_to_tensor(v) for v in held], batches
 
-    def _fold_batches(self, total, held, batches):
+    def _fold_batches(self, total: Any, held: Any, batches: Any) -> Any:
         draws, *held = map(ops.stop_gradient, held)
         current = held[: len(self._weights)]
         others = held[len(self._weights) :]
 
-        def add(i, carried):
+        def add(i: Tensor, carried: Tensor) -> Any:
             total, draws = carried
             inputs = keras.tree.map_structure(
                 lambda a: ops.convert_to_tensor(a[i]), batches
             )
 
-            def value(*current):
+            def value(*current: Any) -> Any:
                 mapping = [
                     *zip(self._weights, current, strict=True),
                     *zip(self._state, others, strict=True),
@@ -147,10 +164,10 @@ class GradientFold:
         return ops.fori_loop(0, count, add, (total, draws))
 
 
-def zeros(shape):
+def zeros(shape: Any) -> Tensor:
     """Initial total. JAX would compile `ops.zeros` for each shape."""
     return ops.convert_to_tensor(np.zeros(shape, "float32"))
 
 
-def _shapes(batches):
+def _shapes(batches: Any) -> tuple[Tensor, Tensor]:
     return tuple(a.shape for a in keras.tree.flatten(batches))

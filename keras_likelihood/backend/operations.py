@@ -1,10 +1,14 @@
 """Operations that `keras.ops` and `keras.random` lack."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
+from keras_likelihood.backend.types import Array, Tensor
 
-def clip(x, low, high):
+
+def clip(x: Tensor, low: Any, high: Any) -> Tensor:
     """`x` clipped to two numbers or two tensors, in the same dtype.
 
     On PyTorch `ops.clip` converts numbers to float32 tensors. This is several
@@ -19,7 +23,7 @@ def clip(x, low, high):
     return ops.clip(x, low, high)
 
 
-def bessel(order: int, x):
+def bessel(order: int, x: Tensor) -> Tensor:
     """`exp(-|x|) I(x)`, I the modified Bessel function of order 0 or 1."""
     if keras.backend.backend() == "tensorflow":
         from tensorflow import math
@@ -32,7 +36,7 @@ def bessel(order: int, x):
     return (special.i0e, special.i1e)[order](x)
 
 
-def trigonometric(name: str, x):
+def trigonometric(name: str, x: Tensor) -> Tensor:
     """`sin(x)` or another; on JAX `ops.sin` casts float64 to float32."""
     if keras.backend.backend() != "jax":
         return getattr(ops, name)(x)
@@ -41,7 +45,7 @@ def trigonometric(name: str, x):
     return getattr(jax.numpy, name)(x)
 
 
-def sums_of_equal(values: list, index) -> list:
+def sums_of_equal(values: list[Any], index: Any) -> list[Any]:
     """For each entry `(batch, ...)`, the sum over entries of equal index."""
     ordered = ops.sort(index)
     if keras.backend.backend() == "jax":
@@ -52,7 +56,7 @@ def sums_of_equal(values: list, index) -> list:
     else:
         place = ops.cast(ops.searchsorted(ordered, index), "int32")
 
-    def sum_rows(x):
+    def sum_rows(x: Tensor) -> Tensor:
         if keras.backend.backend() == "torch":
             return x.new_zeros(x.shape).index_add_(0, place, x)
         return ops.segment_sum(x, place, num_segments=ops.shape(place)[0])
@@ -60,7 +64,7 @@ def sums_of_equal(values: list, index) -> list:
     return [ops.take(sum_rows(x), place, axis=0) for x in values]
 
 
-def lookup(rows, index):
+def lookup(rows: Array, index: Any) -> list[Tensor]:
     """The columns of a small array `(count, width)` at the given row numbers.
 
     `ops.take` handles negative and too large indices in several passes, which
@@ -70,7 +74,7 @@ def lookup(rows, index):
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
-        return tf.unstack(tf.gather(rows, index), axis=-1)
+        return list(tf.unstack(tf.gather(rows, index), axis=-1))
     if keras.backend.backend() == "jax":
         found = [ops.convert_to_tensor(first) for first in rows[0]]
         for i, row in enumerate(rows[1:], start=1):
@@ -87,14 +91,14 @@ def lookup(rows, index):
     ]
 
 
-def seed_generator(seed):
+def seed_generator(seed: Any) -> Any:
     """Returns a `SeedGenerator`, given itself, an integer or `None`."""
     if isinstance(seed, keras.random.SeedGenerator):
         return seed
     return keras.random.SeedGenerator(seed)
 
 
-def draw_poisson(mean, seed=None):
+def draw_poisson(mean: Tensor, seed: Any = None) -> Tensor:
     """Draws a Poisson number for every mean `>= 0`, in its shape and dtype.
 
     Above 1e9 the normal distribution is used, with an error below the precision
@@ -108,7 +112,7 @@ def draw_poisson(mean, seed=None):
     return ops.where(mean < 1e9, ops.cast(drawn, mean.dtype), large)
 
 
-def _draw_poisson(mean, seed):
+def _draw_poisson(mean: Tensor, seed: Any) -> Tensor:
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 

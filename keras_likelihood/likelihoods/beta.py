@@ -1,11 +1,13 @@
 """The beta likelihood of proportions between 0 and 1."""
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
 
 from keras_likelihood.backend.operations import clip
+from keras_likelihood.backend.types import Tensor
 from keras_likelihood.constraints import AffineSigmoid, ShiftedSoftplus
 from keras_likelihood.likelihoods.incomplete import beta_tails, log_beta_density
 from keras_likelihood.likelihoods.inversion import solve
@@ -43,15 +45,15 @@ class Beta(Likelihood):
     prediction_constraint = AffineSigmoid(0.0, 1.0)
     allowed = "strictly between 0 and 1"
 
-    def _means(self):
+    def _means(self) -> tuple[Tensor, Tensor]:
         mean = clip(self.prediction, 1e-15, 1 - _NEAREST)
         return mean, 1 - mean
 
-    def _shapes(self):
+    def _shapes(self) -> tuple[Tensor, Tensor]:
         mean, rest = self._means()
         return mean * self.concentration, rest * self.concentration
 
-    def nll(self, y):
+    def nll(self, y: Tensor) -> Tensor:
         """Negative log-likelihood of `y` in (0, 1), NaN for other values."""
         possible = self.is_possible(y)
         y = ops.where(possible, y, 0.5)
@@ -59,7 +61,7 @@ class Beta(Likelihood):
         is_mean = (self.prediction >= 0) & (self.prediction <= 1)
         return self._or_nan(nll, possible & is_mean)
 
-    def _log_odds_nll(self, y, rest):
+    def _log_odds_nll(self, y: Tensor, rest: Tensor) -> Tensor:
         """NLL of the log-odds of y, given y and 1 - y."""
         a, b = self._shapes()
         # The difference `b y - a (1 - y)` would be inaccurate near the mean.
@@ -67,25 +69,25 @@ class Beta(Likelihood):
         return -log_beta_density(a, b, y, rest, distance)
 
     @classmethod
-    def is_possible(cls, y):
+    def is_possible(cls, y: Tensor) -> Any:
         return (y > 0) & (y < 1)
 
-    def log_tail(self, y, upper):
+    def log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
         inside = clip(y, 0.0, 1.0)
         below, above = beta_tails(*self._shapes(), inside, 1 - inside)
         found = ops.where(upper, above, below)
         end = ops.where(ops.logical_xor(upper, y <= 0), EMPTY, 0.0)
         return ops.where(ops.logical_or(y <= 0, y >= 1), end, found)
 
-    def _solve(self, log_p, upper):
+    def _solve(self, log_p: Tensor, upper: Tensor) -> Tensor:
         a, b = self._shapes()
         mean, rest = self._means()
 
-        def log_tail(v):
+        def log_tail(v: Tensor) -> Tensor:
             below, above = beta_tails(a, b, ops.sigmoid(v), ops.sigmoid(-v))
             return ops.where(upper, above, below)
 
-        def nll(v):
+        def nll(v: Tensor) -> Tensor:
             tiny = smallest(v)
             y, rest = (clip(ops.sigmoid(s), tiny, 1.0) for s in (v, -v))
             return self._log_odds_nll(y, rest)
@@ -98,22 +100,22 @@ class Beta(Likelihood):
         limit = ops.cast(upper, log_p.dtype) + zeros
         return ops.where(log_p == -math.inf, limit, ops.sigmoid(found))
 
-    def sample(self, count=None, seed=None):
+    def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
         a, b = self._shapes()
         drawn = self._draw(keras.random.beta, count, a, b, seed=seed)
         return clip(drawn, 1e-37, 1 - _NEAREST)
 
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.prediction
 
-    def variance(self):
+    def variance(self) -> Tensor:
         mean, rest = self._means()
         return mean * rest / (1 + self.concentration)
 
-    def information(self):
+    def information(self) -> Tensor:
         """`concentration^2 (psi'(a) + psi'(b))`, psi' the trigamma."""
         a, b = self._shapes()
         return ops.square(self.concentration) * (trigamma(a) + trigamma(b))
 
-    def _as_tfp(self, tfp):
+    def _as_tfp(self, tfp: Any) -> Any:
         return tfp.Beta(*self._shapes())

@@ -1,21 +1,24 @@
 """Likelihoods of censored targets."""
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from keras import ops
 
+from keras_likelihood.backend.types import Shape, Tensor
 from keras_likelihood.likelihoods.checks import as_numbers, fits, matched
 from keras_likelihood.likelihoods.location_scale import LocationScale
 from keras_likelihood.likelihoods.parametrized import Wrapper
 from keras_likelihood.likelihoods.tails import log_probability
 
 
-def _passed_on(name):
+def _passed_on(name: str) -> Callable[..., Any]:
     """Returns a method that calls the wrapped distribution."""
 
     @functools.wraps(getattr(LocationScale, name), updated=())
-    def call(self, *args, **kwargs):
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         return getattr(self.inner, name)(*args, **kwargs)
 
     return call
@@ -53,10 +56,10 @@ class Censored(Wrapper):
     takes_bounds = True
 
     @classmethod
-    def define(cls, likelihood):
+    def define(cls, likelihood: Any) -> dict[str, Any]:
         return cls.attributes_of(cls.require_numbers(likelihood))
 
-    def nll(self, y):
+    def nll(self, y: Tensor) -> Tensor:
         """Negative log-likelihood of the targets; NaN where `lower > upper`.
 
         Bounds have the prediction's shape with an additional last axis of 2. A
@@ -72,7 +75,7 @@ class Censored(Wrapper):
         return self._or_nan(nll, ops.logical_or(finite, low < high))
 
     @classmethod
-    def match_target(cls, y, prediction):
+    def match_target(cls, y: Tensor, prediction: Tensor) -> Tensor:
         """Bounds, `(batch, ..., units, 2)`."""
         y = ops.convert_to_tensor(y, dtype=prediction.dtype)
         expected, received = tuple(prediction.shape), tuple(y.shape)
@@ -90,7 +93,7 @@ class Censored(Wrapper):
         return ops.stack([exact, exact], axis=-1)
 
     @classmethod
-    def check_targets(cls, y, prediction_shape):
+    def check_targets(cls, y: Tensor, prediction_shape: Shape) -> None:
         y = cls._as_numbers(y)
         # A unit axis of length 1 may be omitted.
         least = len(prediction_shape) + (prediction_shape[-1] != 1)
@@ -104,11 +107,11 @@ class Censored(Wrapper):
         cls._refuse_targets(y, bad, allowed)
         cls.likelihood.check_targets(low[exact], prediction_shape)
 
-    def cdf(self, y):
+    def cdf(self, y: Tensor) -> Tensor:
         """Probability of an outcome up to `y`, or up to its upper bound."""
         return _at_bound(self.inner.cdf, y[..., 1])
 
-    def cdf_below(self, y):
+    def cdf_below(self, y: Tensor) -> Tensor:
         """Probability of an outcome below `y`, or up to its lower bound."""
         low, high = y[..., 0], y[..., 1]
         below = _at_bound(self.inner.cdf_below, low)
@@ -116,7 +119,7 @@ class Censored(Wrapper):
             return below
         return ops.where(low == high, below, _at_bound(self.inner.cdf, low))
 
-    def log_tail(self, y, upper):
+    def log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
         return self.inner.log_tail(y[..., 1], upper)
 
     tail_quantile, quantile, sample, mean = map(
@@ -127,7 +130,7 @@ class Censored(Wrapper):
     )
 
 
-def is_exact(y, prediction):
+def is_exact(y: Tensor, prediction: Tensor) -> Tensor:
     """Whether each target is known exactly, one boolean per outcome."""
     y = _with_units(ops.convert_to_tensor(y), prediction.shape)
     if len(y.shape) == len(prediction.shape):
@@ -135,14 +138,14 @@ def is_exact(y, prediction):
     return y[..., 0] == y[..., 1]
 
 
-def _with_units(y, shape):
+def _with_units(y: Tensor, shape: Shape) -> Tensor:
     """Adds a unit axis of length 1, which pairs of bounds may omit."""
     if len(y.shape) == len(shape) and (*shape[-1:], *y.shape[-1:]) == (1, 2):
         return ops.expand_dims(y, axis=-2)
     return y
 
 
-def _at_bound(cdf, bound):
+def _at_bound(cdf: Callable[[Tensor], Tensor], bound: Tensor) -> Tensor:
     """`cdf(bound)`, which is 0 or 1 for an infinite bound."""
     is_end = ops.isinf(bound)
     found = cdf(ops.where(is_end, ops.zeros_like(bound), bound))
@@ -150,7 +153,13 @@ def _at_bound(cdf, bound):
 
 
 def censored(
-    y=None, *, event=None, below=None, above=None, lower=None, upper=None
+    y: Tensor | None = None,
+    *,
+    event: Tensor | None = None,
+    below: Tensor | None = None,
+    above: Tensor | None = None,
+    lower: Tensor | None = None,
+    upper: Tensor | None = None,
 ) -> np.ndarray:
     """Targets for a `Censored` likelihood: pairs of bounds.
 
@@ -220,5 +229,5 @@ def censored(
     return np.stack([low, high], axis=-1).astype("float32")
 
 
-def _numbers(values):
+def _numbers(values: Any) -> Tensor:
     return as_numbers(values, "Bounds").astype("float64")

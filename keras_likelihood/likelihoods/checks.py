@@ -1,18 +1,22 @@
 """Checks of shapes, targets and numbers."""
 
+from typing import Any
+
 import numpy as np
 from keras import ops
 
+from keras_likelihood.backend.types import Array, Shape, Tensor
 
-def as_numbers(values, name="Targets") -> np.ndarray:
+
+def as_numbers(values: Any, name: str = "Targets") -> Array:
     """Converts to an array of numbers, or raises an error."""
-    values = np.asarray(values)
-    if values.dtype.kind in "biuf":
-        return values
-    raise ValueError(f"{name} must be numbers. Received: dtype {values.dtype}")
+    array: Array = np.asarray(values)
+    if array.dtype.kind in "biuf":
+        return array
+    raise ValueError(f"{name} must be numbers. Received: dtype {array.dtype}")
 
 
-def finite_numbers(values, name="Targets") -> np.ndarray:
+def finite_numbers(values: Any, name: str = "Targets") -> Array:
     """Converts to finite float64, also objects such as a column of pandas."""
     values = np.asarray(values)
     if values.dtype == object:
@@ -22,22 +26,23 @@ def finite_numbers(values, name="Targets") -> np.ndarray:
             raise ValueError(
                 f"{name} must be numbers. Received: {error}"
             ) from error
-    values = as_numbers(values, name).astype("float64")
-    if not np.isfinite(values).all():
+    array = as_numbers(values, name).astype("float64")
+    if not np.isfinite(array).all():
         raise ValueError(
             f"{name} must be finite. Received: "
-            f"{(~np.isfinite(values)).sum()} values that are NaN, None or "
+            f"{(~np.isfinite(array)).sum()} values that are NaN, None or "
             "infinite"
         )
-    return values
+    return array
 
 
-def to_float64(values) -> np.ndarray:
+def to_float64(values: Any) -> Array:
     """Converts a tensor or array to a float64 NumPy array."""
-    return ops.convert_to_numpy(values).astype("float64")
+    array: Array = ops.convert_to_numpy(values)
+    return array.astype("float64")
 
 
-def as_weight(weight, shape) -> np.ndarray:
+def as_weight(weight: Any, shape: tuple[int, ...]) -> Array:
     """Flattened weights. The input may omit trailing axes of `shape`."""
     weight = np.asarray(1.0 if weight is None else weight, dtype="float64")
     if weight.shape == shape[: weight.ndim]:
@@ -56,10 +61,11 @@ def as_weight(weight, shape) -> np.ndarray:
             "Sample weights must contain at least one non-zero number. "
             f"Received: sample_weight={weight.ravel()[:5]}"
         )
-    return weight.ravel()
+    flat: Array = weight.ravel()
+    return flat
 
 
-def fits(received, expected):
+def fits(received: Shape, expected: Shape) -> bool:
     """Whether two shapes are equal, as far as they are known."""
     return len(received) == len(expected) and all(
         r == e or r is None or e is None
@@ -67,7 +73,7 @@ def fits(received, expected):
     )
 
 
-def matched(y, like):
+def matched(y: Tensor, like: Tensor) -> Tensor:
     """Targets as a tensor, checked to have the shape of `like`.
 
     Targets `(batch, ...)` and `(batch, ..., 1)` are the same, and further first
@@ -90,17 +96,17 @@ def matched(y, like):
     )
 
 
-def check_argument(name: str, value, fits, allowed):
+def check_argument(name: str, value: Any, fits: Any, allowed: str) -> None:
     """Raises an error with the allowed values, unless `fits` is true."""
     if not fits:
         raise ValueError(f"`{name}` must be {allowed}. Received: {value!r}")
 
 
-def check_coverage(value: float):
+def check_coverage(value: float) -> None:
     check_argument("coverage", value, 0 < value < 1, "strictly between 0 and 1")
 
 
-def check_size(name: str, value, least: int, note=""):
+def check_size(name: str, value: Any, least: int, note: Tensor = "") -> None:
     """Raises an error for sizes out of range, which a file may contain."""
     fits = isinstance(value, int) and least <= value <= 1000
     allowed = f"a whole number from {least} to 1000{note}"

@@ -1,13 +1,14 @@
 """Likelihoods of binary, categorical and ordinal targets."""
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.operations import clip
+from keras_likelihood.backend.types import Shape, Tensor
 from keras_likelihood.constraints import Identity, ShiftedSoftplus
 from keras_likelihood.likelihoods.checks import check_size, fits
 from keras_likelihood.likelihoods.likelihood import Likelihood
@@ -34,48 +35,48 @@ class Bernoulli(Likelihood):
     allowed = "in [0, 1]"
 
     @property
-    def logits(self):
+    def logits(self) -> Tensor:
         """Logits after division by the temperature."""
         return self.prediction / self.temperature
 
-    def nll(self, y):
+    def nll(self, y: Tensor) -> Tensor:
         """Negative log-likelihood of `y` in [0, 1], NaN for other values."""
         nll = ops.softplus(self.logits) - y * self.logits
         return self._or_nan(nll, self.is_possible(y))
 
     @classmethod
-    def is_possible(cls, y):
+    def is_possible(cls, y: Tensor) -> Any:
         return (y >= 0) & (y <= 1)
 
-    def cdf(self, y):
+    def cdf(self, y: Tensor) -> Tensor:
         at_zero = ops.sigmoid(-self.logits)
         return ops.where(y < 0, 0.0, ops.where(y < 1, at_zero, 1.0))
 
-    def quantile(self, p):
+    def quantile(self, p: Tensor) -> Tensor:
         return ops.cast(p > ops.sigmoid(-self.logits), self.prediction.dtype)
 
-    def mean(self):
+    def mean(self) -> Tensor:
         """Probability of class 1, in the logits' shape."""
         return ops.sigmoid(self.logits)
 
-    def variance(self):
+    def variance(self) -> Tensor:
         return self.mean() * ops.sigmoid(-self.logits)
 
-    def pooled_prediction(self, axis):
+    def pooled_prediction(self, axis: int) -> Tensor:
         """Log-odds of the mean probability over an axis of the logits."""
         yes = ops.logsumexp(-ops.softplus(-self.logits), axis=axis)
         return yes - ops.logsumexp(-ops.softplus(self.logits), axis=axis)
 
     @method()
-    def class_probabilities(self):
+    def class_probabilities(self) -> Tensor:
         """Probabilities of classes 0 and 1, `(batch, ..., units, 2)`."""
         yes = self.mean()
         return ops.stack([1 - yes, yes], axis=-1)
 
-    def information(self):
+    def information(self) -> Tensor:
         return self.variance() / ops.square(self.temperature)
 
-    def _as_tfp(self, tfp):
+    def _as_tfp(self, tfp: Any) -> Any:
         return tfp.Bernoulli(logits=self.logits)
 
 
@@ -98,18 +99,18 @@ class Softmax(Likelihood):
     event_rank = 1
 
     @property
-    def logits(self):
+    def logits(self) -> Tensor:
         """Logits after division by the temperature."""
         return self.prediction / self.temperature
 
-    def _bounded_logits(self):
+    def _bounded_logits(self) -> Tensor:
         """Logits of the same probabilities, finite at any temperature."""
         largest = ops.max(self.prediction, axis=-1, keepdims=True)
         distance = self.prediction - ops.stop_gradient(largest)
         temperature = clip(self.temperature, 1.2e-38, math.inf)
         return clip(distance / temperature, -1e30, math.inf)
 
-    def nll(self, y):
+    def nll(self, y: Tensor) -> Tensor:
         """Negative log-likelihood of the classes `y`, `(batch, ...)`.
 
         `y` contains class numbers `(batch, ...)` or `(batch, ..., 1)`, or
@@ -131,7 +132,7 @@ class Softmax(Likelihood):
         return self._or_nan(nll, possible)
 
     @classmethod
-    def match_target(cls, y, prediction):
+    def match_target(cls, y: Tensor, prediction: Tensor) -> Tensor:
         """Class numbers `(batch, ...)`, or labels in the logits' shape."""
         y = ops.convert_to_tensor(y)
         shape, received = tuple(prediction.shape), tuple(y.shape)
@@ -150,8 +151,8 @@ class Softmax(Likelihood):
         )
 
     @classmethod
-    def check_targets(cls, y, prediction_shape):
-        y, classes = cls._as_numbers(y), prediction_shape[-1]
+    def check_targets(cls, y: Tensor, prediction_shape: Shape) -> None:
+        y, classes = cls._as_numbers(y), int(prediction_shape[-1] or 0)
         if classes == 1:
             raise ValueError(
                 f"{cls.__name__} needs one logit per class, for at least two "
@@ -167,37 +168,37 @@ class Softmax(Likelihood):
             allowed = f"whole numbers from 0 to {classes - 1}"
         cls._refuse_targets(y, bad, allowed)
 
-    def mean(self):
+    def mean(self) -> Tensor:
         """Class probabilities, in the logits' shape."""
         return ops.softmax(self._bounded_logits())
 
-    def information(self):
+    def information(self) -> Tensor:
         """Diagonal of `(diag(p) - p p^T) / temperature^2`, `p = mean()`."""
         return self.variance() / ops.square(self.temperature)
 
-    def variance(self):
+    def variance(self) -> Tensor:
         p = self.mean()
         return p * (1 - p)
 
-    def pooled_prediction(self, axis):
+    def pooled_prediction(self, axis: int) -> Tensor:
         """Logits of the mean probabilities over an axis of the logits."""
         logs = ops.log_softmax(self._bounded_logits(), axis=-1)
         count = math.log(self.prediction.shape[axis])
         return ops.logsumexp(logs, axis=axis) - count
 
     @method()
-    def class_probabilities(self):
+    def class_probabilities(self) -> Tensor:
         """Probabilities with the classes on the last axis."""
         return self.mean()
 
-    def sample(self, count=None, seed=None):
+    def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
         """Draws class numbers: `(batch, ...)`, or `(count, batch, ...)`."""
         shape, dtype = self._sample_shape(count), self.prediction.dtype
         uniform = keras.random.uniform(shape, 1e-20, dtype=dtype, seed=seed)
         gumbel = -ops.log(-ops.log(uniform))
         return ops.argmax(self._bounded_logits() + gumbel, axis=-1)
 
-    def _as_tfp(self, tfp):
+    def _as_tfp(self, tfp: Any) -> Any:
         return tfp.Categorical(logits=self.logits)
 
 
@@ -242,7 +243,7 @@ class NoisyLabels(Softmax, registered=False):
         ),
     )
 
-    def nll(self, y):
+    def nll(self, y: Tensor) -> Tensor:
         p = clip(self.mean(), _LEAST, 1 - _LEAST)
         # The memory after this step, or 0 if the example has no memory.
         known = ops.cast(self.memory > 0, p.dtype)
@@ -250,7 +251,7 @@ class NoisyLabels(Softmax, registered=False):
         agreement = 1 - ops.sum(p * ops.stop_gradient(memory), axis=-1)
         return super().nll(y) + AGREEMENT * ops.log(agreement)
 
-    def followed(self, name):
+    def followed(self, name: str) -> Tensor:
         return self.mean()
 
 
@@ -284,14 +285,14 @@ class Ordinal(Parametrized):
     is_discrete = True
 
     @classmethod
-    def define(cls, classes):
+    def define(cls, classes: Any) -> dict[str, Any]:
         classes = int(classes) if classes == int(classes) else classes
         check_size("classes", classes, 3, ". For two use Bernoulli")
         gaps = Parameter("gaps", ShiftedSoftplus(0.01), size=classes - 2)
         allowed = f"whole numbers from 0 to {classes - 1}"
         return {"classes": classes, "parameters": (gaps,), "allowed": allowed}
 
-    def _gaps(self):
+    def _gaps(self) -> Tensor:
         """Gaps between cut points, `(batch, ..., 1 or units, classes - 2)`."""
         count = self.classes - 2
         shape = ops.shape(self.gaps)[:-1]
@@ -299,7 +300,7 @@ class Ordinal(Parametrized):
         return ops.reshape(self.gaps, (*shape, units, count))
 
     @method()
-    def cut_points(self):
+    def cut_points(self) -> Tensor:
         """Increasing cut points, `(batch, ..., 1 or units, classes - 1)`."""
         gaps = ops.unstack(self._gaps(), axis=-1)
         cuts = [ops.zeros_like(gaps[0])]
@@ -307,11 +308,11 @@ class Ordinal(Parametrized):
             cuts.append(cuts[-1] + gap)
         return ops.stack([cut - 0.5 * cuts[-1] for cut in cuts], axis=-1)
 
-    def _logits(self):
+    def _logits(self) -> Tensor:
         """Log-odds of `y <= k` for all but the last class."""
         return self.cut_points() - ops.expand_dims(self.prediction, axis=-1)
 
-    def _nll_of_classes(self):
+    def _nll_of_classes(self) -> Tensor:
         """NLL of every class, `(batch, ..., units, classes)`."""
         logits, gaps = self._logits(), self._gaps()
         zero = ops.zeros_like(logits[..., :1])
@@ -325,51 +326,51 @@ class Ordinal(Parametrized):
         ]
         return sum(ops.concatenate(part, axis=-1) for part in parts)
 
-    def _pick(self, values, classes):
+    def _pick(self, values: Tensor, classes: Tensor) -> Tensor:
         """Selects entries of the last axis of `values` by class number."""
         numbers = ops.arange(self.classes, dtype=values.dtype)
         chosen = ops.expand_dims(classes, axis=-1) == numbers
         return ops.sum(ops.where(chosen, values, 0.0), axis=-1)
 
-    def nll(self, y):
+    def nll(self, y: Tensor) -> Tensor:
         """Negative log-likelihood of class numbers, NaN for other values."""
         nll = self._pick(self._nll_of_classes(), y)
         return self._or_nan(nll, self.is_possible(y))
 
     @classmethod
-    def is_possible(cls, y):
+    def is_possible(cls, y: Tensor) -> Any:
         return (y >= 0) & (y < cls.classes) & (y % 1 == 0)
 
     @method()
-    def class_probabilities(self):
+    def class_probabilities(self) -> Tensor:
         """Probabilities, `(batch, ..., units, classes)`."""
         return ops.exp(-self._nll_of_classes())
 
-    def _cumulative(self):
+    def _cumulative(self) -> Tensor:
         up_to = ops.sigmoid(self._logits())
         return ops.concatenate([up_to, ops.ones_like(up_to[..., :1])], axis=-1)
 
-    def cdf(self, y):
+    def cdf(self, y: Tensor) -> Tensor:
         y = floor(y)
         at = self._pick(self._cumulative(), clip(y, 0.0, self.classes - 1.0))
         return ops.where(y < 0, ops.zeros_like(at), at)
 
-    def quantile(self, p):
+    def quantile(self, p: Tensor) -> Tensor:
         """The smallest class k with `P(y <= k) >= p`."""
         below = self._cumulative() < (p if not p.shape else p[..., None])
         below = ops.cast(below[..., :-1], self.prediction.dtype)
         return ops.sum(below, axis=-1)
 
-    def mean(self):
+    def mean(self) -> Tensor:
         """Expected class number."""
         return ops.sum(ops.sigmoid(-self._logits()), axis=-1)
 
-    def variance(self):
+    def variance(self) -> Tensor:
         numbers = ops.arange(self.classes, dtype=self.prediction.dtype)
         apart = numbers - ops.expand_dims(self.mean(), axis=-1)
         return ops.sum(self.class_probabilities() * ops.square(apart), axis=-1)
 
-    def information(self):
+    def information(self) -> Tensor:
         above = ops.sigmoid(-self._logits())
         zero = ops.zeros_like(above[..., :1])
         # d nll / d score, per class.

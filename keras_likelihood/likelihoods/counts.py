@@ -1,6 +1,7 @@
 """Likelihoods of counts."""
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
@@ -11,6 +12,7 @@ from keras_likelihood.backend.operations import (
     draw_poisson,
     seed_generator,
 )
+from keras_likelihood.backend.types import Tensor
 from keras_likelihood.constraints import AffineSigmoid, Softplus
 from keras_likelihood.likelihoods.incomplete import (
     beta_tails,
@@ -37,34 +39,34 @@ class CountLikelihood(MeanLikelihood):
     is_discrete = True
     allowed = "whole numbers >= 0"
 
-    def count_nll(self, y):
+    def count_nll(self, y: Tensor) -> Tensor:
         """NLL of the whole numbers `y >= 0`."""
         raise NotImplementedError
 
-    def count_log_tails(self, y):
+    def count_log_tails(self, y: Tensor) -> tuple[Tensor, Tensor]:
         """Logarithms of `P(Y <= y)` and `P(Y > y)`, for whole `y >= 0`."""
         raise NotImplementedError
 
-    def nll(self, y):
+    def nll(self, y: Tensor) -> Tensor:
         """Negative log-likelihood of counts, NaN for other values."""
         possible = self.is_possible(y)
         nll = self.count_nll(ops.where(possible, y, ops.zeros_like(y)))
         return self._or_nan(nll, possible & (self.prediction >= 0))
 
     @classmethod
-    def is_possible(cls, y):
+    def is_possible(cls, y: Tensor) -> Any:
         # The remainder of infinity is NaN.
         return (y >= 0) & (y % 1 == 0)
 
-    def log_tail(self, y, upper):
+    def log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
         return self._log_tail(floor(y), upper)
 
-    def _log_tail(self, y, upper):
+    def _log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
         below, above = self.count_log_tails(clip(y, 0.0, 1e30))
         found = ops.where(upper, above, below)
         return ops.where(y < 0, ops.where(upper, 0.0, EMPTY), found)
 
-    def _solve(self, log_p, upper):
+    def _solve(self, log_p: Tensor, upper: Tensor) -> Tensor:
         deviation = ops.sqrt(self.variance())
         # Cantelli's inequality bounds the median. The tails are exponential.
         depth = clip(2 - log_p, 0.0, 1e4)
@@ -92,28 +94,28 @@ class Poisson(CountLikelihood):
 
     parameters = ()
 
-    def count_nll(self, y):
+    def count_nll(self, y: Tensor) -> Tensor:
         # Up to a factor y it is a gamma density.
         positive = ops.where(y > 0, y, ops.ones_like(y))
         nll = ops.log(positive) - log_gamma_density(positive, self._mean)
         return ops.where(y > 0, nll, self._mean)
 
-    def count_log_tails(self, y):
+    def count_log_tails(self, y: Tensor) -> tuple[Tensor, Tensor]:
         """`P(Y <= y) = P(G > prediction)` with G gamma of shape y + 1."""
         below, above = gamma_tails(y + 1, self._mean)
         return above, below
 
-    def variance(self):
+    def variance(self) -> Tensor:
         return self._mean
 
-    def information(self):
+    def information(self) -> Tensor:
         return 1 / self._mean
 
-    def sample(self, count=None, seed=None):
+    def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
         mean = ops.broadcast_to(self._mean, self._sample_shape(count))
         return draw_poisson(mean, seed)
 
-    def _as_tfp(self, tfp):
+    def _as_tfp(self, tfp: Any) -> Any:
         return tfp.Poisson(self.prediction)
 
 
@@ -137,10 +139,10 @@ class NegativeBinomial(CountLikelihood):
     parameters = (Parameter("dispersion", Softplus(floor=1e-6), initial=1.0),)
 
     @property
-    def _dispersion(self):
+    def _dispersion(self) -> Tensor:
         return clip(self.dispersion, 1e-12, 1e12)
 
-    def count_nll(self, y):
+    def count_nll(self, y: Tensor) -> Tensor:
         r, odds = 1 / self._dispersion, self._dispersion * self._mean
         # Up to a factor y it is a beta density.
         positive = ops.where(y > 0, y, ops.ones_like(y))
@@ -150,25 +152,25 @@ class NegativeBinomial(CountLikelihood):
         )
         return ops.where(y > 0, above_zero, r * ops.log1p(odds))
 
-    def count_log_tails(self, y):
+    def count_log_tails(self, y: Tensor) -> tuple[Tensor, Tensor]:
         """`P(Y <= y) = P(B <= p)` with B beta of shapes r and y + 1."""
         odds = self._dispersion * self._mean
         return beta_tails(
             1 / self._dispersion, y + 1, 1 / (1 + odds), odds / (1 + odds)
         )
 
-    def variance(self):
+    def variance(self) -> Tensor:
         return self._mean * (1 + self._dispersion * self._mean)
 
-    def information(self):
+    def information(self) -> Tensor:
         return 1 / self.variance()
 
-    def sample(self, count=None, seed=None):
+    def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
         seed, r = seed_generator(seed), 1 / self._dispersion
         gamma = self._draw(keras.random.gamma, count, r, seed=seed)
         return draw_poisson(self._mean * gamma / r, seed)
 
-    def _as_tfp(self, tfp):
+    def _as_tfp(self, tfp: Any) -> Any:
         odds = self.dispersion * self.prediction
         return tfp.NegativeBinomial(1 / self.dispersion, logits=ops.log(odds))
 
@@ -205,7 +207,7 @@ class ZeroInflated(Wrapper, CountLikelihood):
     example = "poisson"
 
     @classmethod
-    def define(cls, likelihood):
+    def define(cls, likelihood: Any) -> dict[str, Any]:
         inner = get(likelihood)
         if not issubclass(inner, CountLikelihood) or _ZERO in inner.parameters:
             raise ValueError(
@@ -216,32 +218,32 @@ class ZeroInflated(Wrapper, CountLikelihood):
         return {**cls.attributes_of(inner), "parameters": parameters}
 
     @property
-    def _zero(self):
+    def _zero(self) -> Tensor:
         return clip(self.zero_probability, 1e-7, 1 - 1e-6)
 
     @property
-    def inner(self):
+    def inner(self) -> Any:
         """The distribution of the counts without the additional zeros."""
         return self._around(self._mean / (1 - self._zero))
 
-    def count_nll(self, y):
+    def count_nll(self, y: Tensor) -> Tensor:
         inner, zero = self.inner, self._zero
         p = ops.exp(-inner.count_nll(ops.zeros_like(y)))
         positive = ops.where(y > 0, y, ops.ones_like(y))
         above_zero = inner.count_nll(positive) - ops.log1p(-zero)
         return ops.where(y > 0, above_zero, -ops.log(zero + (1 - zero) * p))
 
-    def count_log_tails(self, y):
+    def count_log_tails(self, y: Tensor) -> tuple[Tensor, Tensor]:
         below, above = self.inner.count_log_tails(y)
         rest = ops.log1p(-self._zero)
         return log_add(ops.log(self._zero), rest + below), rest + above
 
-    def variance(self):
+    def variance(self) -> Tensor:
         inner = self.inner
         given = inner.variance() + self._zero * ops.square(inner.prediction)
         return (1 - self._zero) * given
 
-    def information(self):
+    def information(self) -> Tensor:
         """Information of the counts, minus the loss by additional zeros."""
         inner, rest = self.inner, 1 - self._zero
         zero = ops.zeros_like(self.prediction)
@@ -253,7 +255,7 @@ class ZeroInflated(Wrapper, CountLikelihood):
         zeros = rest * p / (self._zero + rest * p)
         return (inner.information() - square * (1 - zeros)) / rest
 
-    def sample(self, count=None, seed=None):
+    def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
         seed = seed_generator(seed)
         drawn = self.inner.sample(count, seed=seed)
         return ops.where(self._uniform(count, seed) < self._zero, 0.0, drawn)

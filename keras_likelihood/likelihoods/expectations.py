@@ -11,12 +11,14 @@ infinite, or NaN if both tails diverge.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.gradients import value_and_gradient
 from keras_likelihood.backend.operations import clip
+from keras_likelihood.backend.types import Tensor
 from keras_likelihood.likelihoods.special import floor
 
 _DEPTHS = np.concatenate(
@@ -33,7 +35,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)
 _BLOCKS = 4
 
 
-def quantile_edges(distribution):
+def quantile_edges(distribution: Any) -> Tensor:
     """Quantiles of both tails in increasing order, on a new first axis."""
     like = distribution.prediction
     shape = (-1,) + (1,) * len(like.shape)
@@ -46,7 +48,7 @@ def quantile_edges(distribution):
     return ops.stop_gradient(clip(edges, -1e36, 1e36))
 
 
-def _cells(distribution):
+def _cells(distribution: Any) -> tuple[Tensor, Tensor]:
     """Outcomes and weights, `(cells, outcomes in a cell, ...)`."""
     edges = distribution.edges()
     step = getattr(distribution, "step", 1.0)
@@ -75,7 +77,7 @@ def _cells(distribution):
     return step * ops.where(y < high, y, high), 0.5 * count
 
 
-def _shares(distribution):
+def _shares(distribution: Any) -> tuple[Tensor, Tensor]:
     """Outcomes, and their probabilities, which sum to 1."""
     y, weights = (ops.stop_gradient(x) for x in _cells(distribution))
     is_used = weights > 0
@@ -89,7 +91,7 @@ def _shares(distribution):
     return y, shares / ops.sum(shares, axis=(0, 1), keepdims=True)
 
 
-def moments(distribution, function=None):
+def moments(distribution: Any, function: Any = None) -> tuple[Tensor, Tensor]:
     """Mean and variance of an increasing function of the outcome."""
     y, shares = _shares(distribution)
     y = y if function is None else function(y)
@@ -104,7 +106,7 @@ def moments(distribution, function=None):
     return mean, ops.where(ops.isnan(mean), mean, variance)
 
 
-def _sums(terms):
+def _sums(terms: Tensor) -> list[Tensor]:
     """Sums over the lower and over the upper cells, including tails."""
     cells = ops.sum(terms, axis=1)
     size = ops.stop_gradient(ops.sum(ops.abs(cells), axis=0))
@@ -125,12 +127,12 @@ def _sums(terms):
     return parts
 
 
-def information(distribution):
+def information(distribution: Any) -> Tensor:
     """Fisher information of the prediction, without gradient."""
     y, shares = _shares(distribution)
     every = ops.broadcast_to(distribution.prediction, ops.shape(y))
 
-    def fixed(value):
+    def fixed(value: Any) -> Tensor:
         # The first two axes are the cells and their outcomes.
         value = value[None, None] if len(value.shape) else value
         return ops.stop_gradient(value)

@@ -5,6 +5,7 @@ import math
 from keras import ops
 
 from keras_likelihood.backend.operations import clip
+from keras_likelihood.backend.types import Tensor
 from keras_likelihood.constraints import Softplus
 from keras_likelihood.likelihoods.location_scale import SCALE, LocationScale
 from keras_likelihood.likelihoods.parameter import Parameter
@@ -38,23 +39,23 @@ class Huber(LocationScale):
     )
 
     @property
-    def _threshold(self):
+    def _threshold(self) -> Tensor:
         # Above 30 the density is normal to float64 precision.
         return clip(self.threshold, 1e-15, 30.0)
 
-    def _masses(self):
+    def _masses(self) -> tuple[Tensor, Tensor, Tensor]:
         """Integrals of `exp(-rho)` over the centre, one tail, and all reals."""
         k = self._threshold
         centre = _ROOT * ops.erf(k * _ROOT_HALF)
         tail = ops.exp(-0.5 * k * k) / k
         return centre, tail, centre + 2 * tail
 
-    def standard_nll(self, z):
+    def standard_nll(self, z: Tensor) -> Tensor:
         k = self._threshold
         inner = clip(z, -k, k)
         return inner * (z - 0.5 * inner) + ops.log(self._masses()[2])
 
-    def standard_log_cdf(self, z):
+    def standard_log_cdf(self, z: Tensor) -> Tensor:
         k = self._threshold
         _, tail, total = self._masses()
         size = ops.where(z < 0, -z, z)
@@ -64,7 +65,7 @@ class Huber(LocationScale):
         smaller = ops.where(size < k, ops.log(near), far) - ops.log(total)
         return both_tails(z < 0, smaller)[0]
 
-    def standard_log_quantile(self, log_p):
+    def standard_log_quantile(self, log_p: Tensor) -> Tensor:
         k = self._threshold
         _, tail, total = self._masses()
         log_mass = log_p + ops.log(total)
@@ -75,7 +76,7 @@ class Huber(LocationScale):
         near = normal_log_quantile(ops.log(ops.where(is_far, 0.25, inside)))
         return ops.where(is_far, excess / k - k, near)
 
-    def standard_log_mgf(self, t):
+    def standard_log_mgf(self, t: Tensor) -> Tensor | None:
         """It exists for `|t| < threshold`."""
         k = self._threshold
         exists = ops.abs(t) < k
@@ -88,16 +89,16 @@ class Huber(LocationScale):
         found = found - ops.log(self._masses()[2])
         return ops.where(exists, found, math.inf)
 
-    def standard_variance(self):
+    def standard_variance(self) -> Tensor:
         centre, tail, total = self._masses()
         moment = centre + 4 * tail * (1 + 1 / ops.square(self._threshold))
         return moment / total
 
-    def standard_information(self):
+    def standard_information(self) -> Tensor:
         """Probability of the centre, in which the score has slope 1."""
         centre, _, total = self._masses()
         return centre / total
 
-    def scale_exponent(self):
+    def scale_exponent(self) -> Tensor:
         centre, tail, _ = self._masses()
         return 2 - 2 * ops.square(self._threshold) * tail / centre

@@ -11,6 +11,7 @@ from keras import ops
 
 from keras_likelihood.backend.compiled import compiled
 from keras_likelihood.backend.operations import clip
+from keras_likelihood.backend.types import Tensor
 from keras_likelihood.likelihoods.quadrature import log_survival
 from keras_likelihood.likelihoods.special import (
     HALF_LOG_2_PI,
@@ -21,13 +22,15 @@ from keras_likelihood.likelihoods.special import (
 from keras_likelihood.likelihoods.tails import both_tails
 
 
-def log_gamma_density(a, x):
+def log_gamma_density(a: Tensor, x: Tensor) -> Tensor:
     """Log of the density of `log(X)` at `log(x)`, X as in `gamma_tails`."""
     excess = relative_entropy(a, x) + stirling_remainder(a)
     return 0.5 * ops.log(a) - excess - HALF_LOG_2_PI
 
 
-def log_beta_density(a, b, x, rest, distance):
+def log_beta_density(
+    a: Tensor, b: Tensor, x: Tensor, rest: Tensor, distance: Tensor
+) -> Tensor:
     """Log of the density of the log-odds of X at x, X as in `beta_tails`.
 
     The `distance` is `b x - a rest`, which callers may know more accurately.
@@ -43,7 +46,7 @@ def log_beta_density(a, b, x, rest, distance):
 
 
 @compiled
-def gamma_tails(a, x):
+def gamma_tails(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     """Logs of `P(X <= x)` and `P(X > x)`, X gamma of shape `a` and rate 1."""
     a, x = clip(a, 1e-30, 1e30), clip(x, smallest(x), 1e37)
     zeros = ops.zeros_like(a * x)
@@ -54,7 +57,7 @@ def gamma_tails(a, x):
     # The curvature `at exp(-s)` vanishes beyond s of about 1.
     step = 1 / (a - at + at / ops.sqrt(1 + at))
 
-    def falls(t):
+    def falls(t: Tensor) -> Tensor:
         s = step * t
         return a * s + at * ops.expm1(-s)
 
@@ -62,7 +65,7 @@ def gamma_tails(a, x):
     # ... and above it in x itself.
     width = (1 + upper) / (upper - a + 1 + ops.sqrt(upper))
 
-    def rises(t):
+    def rises(t: Tensor) -> Tensor:
         s = width * t
         return s - (a - 1) * ops.log1p(s / upper)
 
@@ -72,7 +75,9 @@ def gamma_tails(a, x):
 
 
 @compiled
-def beta_tails(a, b, x, rest):
+def beta_tails(
+    a: Tensor, b: Tensor, x: Tensor, rest: Tensor
+) -> tuple[Tensor, Tensor]:
     """Logs of `P(X <= x)` and `P(X > x)`, X beta, from x and 1 - x."""
     a, b = clip(a, 1e-30, 1e30), clip(b, 1e-30, 1e30)
     x, rest = (clip(share, smallest(x), 1.0) for share in (x, rest))
@@ -94,7 +99,7 @@ def beta_tails(a, b, x, rest):
         1 / (distance + a / (1 - n * ops.log(rest))),
     )
 
-    def falls(t):
+    def falls(t: Tensor) -> Tensor:
         s = step * t
         down = a * s + n * ops.log1p(x * ops.expm1(-s))
         # The same, for x near 1.

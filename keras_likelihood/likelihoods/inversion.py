@@ -1,16 +1,27 @@
 """Numerical quantiles, for tails without a closed-form inverse."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 from keras import ops
 
 from keras_likelihood.backend.operations import clip
+from keras_likelihood.backend.types import Tensor
 from keras_likelihood.likelihoods.special import floor
 
 _MOST_STEPS = 60
 
 
-def solve(log_tail, nll, log_p, upper, low, high, start=None):
+def solve(
+    log_tail: Callable[..., Tensor],
+    nll: Callable[[Tensor], Tensor],
+    log_p: Tensor,
+    upper: Tensor,
+    low: Tensor,
+    high: Tensor,
+    start: Tensor | None = None,
+) -> Tensor:
     """The value v at which a tail has the probability `exp(log_p)`.
 
     Newton's method on the logarithm of the tail, inside a shrinking bracket.
@@ -32,14 +43,21 @@ def solve(log_tail, nll, log_p, upper, low, high, start=None):
     v = 0.5 * (low + high) if start is None else start + zeros
     sign = 1 - 2 * ops.cast(upper, ops.dtype(fixed)) + zeros
 
-    def step(v):
+    def step(v: Tensor) -> Any:
         value = log_tail(v)
         slope = ops.exp(-ops.stop_gradient(nll(v) + value))
         # An outcome that underflows to 0 may have no density at all.
         slope = ops.where(slope > 1e-30, slope, 1e-30)
         return sign * (value - log_p), clip(slope, 0.0, 1e30)
 
-    def advance(count, v, low, high, before, _):
+    def advance(
+        count: Any,
+        v: Tensor,
+        low: Any,
+        high: Any,
+        before: Tensor,
+        _: Tensor,
+    ) -> Any:
         excess, slope = (ops.stop_gradient(x) for x in step(v))
         size = ops.abs(excess)
         low = ops.where(excess < 0, v, low)
@@ -52,7 +70,14 @@ def solve(log_tail, nll, log_p, upper, low, high, start=None):
         v = ops.where(open_, moved, v)
         return count + 1, v, low, high, size, ops.any(open_)
 
-    def is_open(count, v, low, high, before, any_open):
+    def is_open(
+        count: Any,
+        v: Tensor,
+        low: Any,
+        high: Any,
+        before: Tensor,
+        any_open: Tensor,
+    ) -> Tensor:
         return ops.logical_and(any_open, count < _MOST_STEPS)
 
     v = ops.stop_gradient(v)
@@ -69,7 +94,13 @@ def solve(log_tail, nll, log_p, upper, low, high, start=None):
     return clip(v - fixed, low, high) - (change - fixed)
 
 
-def solve_count(log_tail, log_p, upper, low, high):
+def solve_count(
+    log_tail: Callable[..., Tensor],
+    log_p: Tensor,
+    upper: Tensor,
+    low: Tensor,
+    high: Tensor,
+) -> Tensor:
     """The smallest whole number with `P(Y <= y)` of at least the given value.
 
     `low` is a whole number that is too small, `high` one that is large enough.
@@ -77,14 +108,14 @@ def solve_count(log_tail, log_p, upper, low, high):
     zeros = ops.zeros_like(ops.stop_gradient(low + high))
     low, high = (ops.stop_gradient(end + zeros) for end in (low, high))
 
-    def halve(count, low, high):
+    def halve(count: Any, low: Any, high: Any) -> Any:
         middle = floor(0.5 * (low + high))
         found = log_tail(middle)
         enough = ops.where(upper, found <= log_p, found >= log_p)
         low = ops.where(enough, low, middle)
         return count + 1, low, ops.where(enough, middle, high)
 
-    def is_open(count, low, high):
+    def is_open(count: Any, low: Any, high: Any) -> Tensor:
         # Beyond the integers that the dtype can represent, middle is an end.
         middle = floor(0.5 * (low + high))
         apart = ops.logical_and(middle > low, middle < high)

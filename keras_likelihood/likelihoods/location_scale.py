@@ -1,11 +1,14 @@
 """Likelihoods with a location and a scale."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import keras
 from keras import ops
 
 from keras_likelihood.backend.operations import clip, trigonometric
+from keras_likelihood.backend.types import Tensor
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.likelihoods import quadrature
 from keras_likelihood.likelihoods.likelihood import Likelihood
@@ -35,58 +38,59 @@ class LocationScale(Likelihood):
     forms, such as `standard_log_cdf` and `standard_log_quantile`.
     """
 
-    def standard_nll(self, z):
+    def standard_nll(self, z: Tensor) -> Tensor:
         """NLL of the density with location 0 and scale 1."""
         raise NotImplementedError
 
-    def prepared_nll(self):
+    def prepared_nll(self) -> Callable[[Tensor], Tensor]:
         """`standard_nll` as a function that is called for many z.
 
         Override it to compute once what does not depend on z.
         """
         return self.standard_nll
 
-    def standard_cdf(self, z):
+    def standard_cdf(self, z: Tensor) -> Tensor:
         return ops.exp(self.standard_log_cdf(z))
 
-    def standard_log_cdf(self, z):
+    def standard_log_cdf(self, z: Tensor) -> Tensor:
         """Logarithm of the lower tail, accurate at any distance."""
         return self._compiled("_log_cdf", z)
 
-    def standard_log_quantile(self, log_p):
+    def standard_log_quantile(self, log_p: Tensor) -> Tensor:
         """The `z <= 0` with `standard_log_cdf(z) = log_p <= log(1/2)`."""
         return self._compiled("_log_quantile", log_p)
 
-    def _log_cdf(self, z):
+    def _log_cdf(self, z: Tensor) -> Tensor:
         return quadrature.log_cdf(self.prepared_nll(), z)
 
-    def _log_quantile(self, log_p):
+    def _log_quantile(self, log_p: Tensor) -> Tensor:
         return quadrature.log_quantile(self.prepared_nll(), log_p)
 
-    def _score_moments(self):
+    def _score_moments(self) -> tuple[Any, Any, Any]:
         return quadrature.score_moments(self.prepared_nll(), self.prediction)
 
-    def score_moments(self):
+    def score_moments(self) -> tuple[Any, Any, Any]:
         """`E[psi^2]`, `E[z psi^3]` and `E[z^2]`, psi = d standard_nll / dz.
 
         The last one is infinite if the integral does not converge.
         """
-        return self._compiled("_score_moments")
+        first, second, third = self._compiled("_score_moments")
+        return first, second, third
 
-    def standard_information(self):
+    def standard_information(self) -> Tensor:
         """`E[psi^2]` with `psi = d standard_nll / dz`, for scale 1."""
         return self.score_moments()[0]
 
-    def standard_variance(self):
+    def standard_variance(self) -> Tensor:
         """Variance for scale 1, infinite if the integral does not converge."""
         return self.score_moments()[2]
 
-    def standard_log_mgf(self, t):
+    def standard_log_mgf(self, t: Tensor) -> Tensor | None:
         """`log E[exp(t z)]`, or infinity; `None` without a closed form."""
         return None
 
     @method()
-    def scale_exponent(self):
+    def scale_exponent(self) -> Tensor:
         """The power of the scale that makes gradients independent of it.
 
         The gradient of a residual r with respect to the prediction is
@@ -103,7 +107,7 @@ class LocationScale(Likelihood):
         return 0.5 + 0.5 * third / second
 
     @method(targets=True)
-    def standardize(self, y):
+    def standardize(self, y: Tensor) -> Tensor:
         """`(y - prediction) / scale`."""
         # Many outcomes may share one scale, and the gradient of a product is
         # cheaper than the gradient of a quotient.
@@ -111,30 +115,39 @@ class LocationScale(Likelihood):
         # The gradient of `1 / scale` would overflow at scales below 1e-19.
         return (y - self.prediction) * inverse * (1 / (self.scale * inverse))
 
-    def nll(self, y):
+    def nll(self, y: Tensor) -> Tensor:
         return self.standard_nll(self.standardize(y)) + ops.log(self.scale)
 
-    def log_tail(self, y, upper):
+    def standard_crps(self, z: Tensor) -> Tensor:
+        """CRPS of z for location 0 and scale 1, which a subclass may define."""
+        raise NotImplementedError
+
+    def crps(self, y: Tensor) -> Tensor:
+        if type(self).standard_crps is LocationScale.standard_crps:
+            return super().crps(y)
+        return self.scale * self.standard_crps(self.standardize(y))
+
+    def log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
         z = self.standardize(y)
         return self.standard_log_cdf(ops.where(upper, -z, z))
 
-    def quantile(self, p):
+    def quantile(self, p: Tensor) -> Tensor:
         return ops.where(p == 0.5, self.prediction, super().quantile(p))
 
-    def tail_quantile(self, log_p, upper):
+    def tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
         log_p, upper = smaller_tail(log_p, upper)
         z = self.standard_log_quantile(log_p)
         return self.prediction + self.scale * ops.where(upper, -z, z)
 
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.prediction
 
-    def variance(self):
+    def variance(self) -> Tensor:
         """`standard_variance() * scale^2`, in the prediction's shape."""
         each = self.standard_variance() * ops.square(self.scale)
         return ops.broadcast_to(each, ops.shape(self.prediction))
 
-    def information(self):
+    def information(self) -> Tensor:
         """`standard_information() / scale^2`, in the prediction's shape."""
         each = self.standard_information() / ops.square(self.scale)
         return ops.broadcast_to(each, ops.shape(self.prediction))
@@ -154,26 +167,32 @@ class Normal(LocationScale):
 
     parameters = (SCALE,)
 
-    def standard_nll(self, z):
+    def standard_nll(self, z: Tensor) -> Tensor:
         return 0.5 * ops.square(z) + HALF_LOG_2_PI
 
-    def standard_log_cdf(self, z):
+    def standard_log_cdf(self, z: Tensor) -> Tensor:
         return log_normal_cdf(z)
 
-    def standard_log_quantile(self, log_p):
+    def standard_log_quantile(self, log_p: Tensor) -> Tensor:
         return normal_log_quantile(log_p)
 
-    def standard_log_mgf(self, t):
+    def standard_log_mgf(self, t: Tensor) -> Tensor | None:
         return 0.5 * ops.square(t)
 
-    def sample(self, count=None, seed=None):
+    def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
         normal = self._draw(keras.random.normal, count, seed=seed)
         return self.prediction + self.scale * normal
 
-    def score_moments(self):
+    def score_moments(self) -> tuple[Any, Any, Any]:
         return 1.0, 3.0, 1.0
 
-    def _as_tfp(self, tfp):
+    def standard_crps(self, z: Tensor) -> Tensor:
+        density = ops.exp(-self.standard_nll(z))
+        return z * ops.erf(z * math.sqrt(0.5)) + (
+            2 * density - 1 / math.sqrt(math.pi)
+        )
+
+    def _as_tfp(self, tfp: Any) -> Any:
         return tfp.Normal(self.prediction, self.scale)
 
 
@@ -191,29 +210,33 @@ class Laplace(LocationScale):
 
     parameters = (SCALE,)
 
-    def standard_nll(self, z):
+    def standard_nll(self, z: Tensor) -> Tensor:
         # On JAX the slope of `ops.abs` at 0 is 1. Here it is 0.
         return z * ops.stop_gradient(ops.sign(z)) + math.log(2.0)
 
-    def standard_log_cdf(self, z):
+    def standard_log_cdf(self, z: Tensor) -> Tensor:
         # The bounds lie outside of the selected range, because clipping halves
         # the gradient at a bound.
         upper = ops.log1p(-0.5 * ops.exp(-clip(z, -0.5, math.inf)))
         return ops.where(z < 0, clip(z, -math.inf, 1.0) - math.log(2.0), upper)
 
-    def standard_log_quantile(self, log_p):
+    def standard_log_quantile(self, log_p: Tensor) -> Tensor:
         return log_p + math.log(2.0)
 
-    def standard_log_mgf(self, t):
+    def standard_log_mgf(self, t: Tensor) -> Tensor | None:
         """`-log(1 - t^2)` for `|t| < 1`."""
         exists = ops.abs(t) < 1
         square = ops.square(ops.where(exists, t, ops.zeros_like(t)))
         return ops.where(exists, -ops.log1p(-square), math.inf)
 
-    def score_moments(self):
+    def score_moments(self) -> tuple[Any, Any, Any]:
         return 1.0, 1.0, 2.0
 
-    def _as_tfp(self, tfp):
+    def standard_crps(self, z: Tensor) -> Tensor:
+        size = z * ops.stop_gradient(ops.sign(z))
+        return size + ops.exp(-size) - 0.75
+
+    def _as_tfp(self, tfp: Any) -> Any:
         return tfp.Laplace(self.prediction, self.scale)
 
 
@@ -232,17 +255,17 @@ class Logistic(LocationScale):
 
     parameters = (SCALE,)
 
-    def standard_nll(self, z):
+    def standard_nll(self, z: Tensor) -> Tensor:
         size = ops.abs(z)
         return size + 2 * ops.log1p(ops.exp(-size))
 
-    def standard_log_cdf(self, z):
+    def standard_log_cdf(self, z: Tensor) -> Tensor:
         return -ops.softplus(-z)
 
-    def standard_log_quantile(self, log_p):
+    def standard_log_quantile(self, log_p: Tensor) -> Tensor:
         return log_p - ops.log1p(-ops.exp(log_p))
 
-    def standard_log_mgf(self, t):
+    def standard_log_mgf(self, t: Tensor) -> Tensor | None:
         """`log(pi t / sin(pi t))` for `|t| < 1`."""
         exists = ops.logical_and(ops.abs(t) < 1, t != 0)
         x = math.pi * ops.where(exists, t, 0.5 * ops.ones_like(t))
@@ -251,8 +274,11 @@ class Logistic(LocationScale):
         )
         return ops.where(t == 0, ops.zeros_like(t), found)
 
-    def score_moments(self):
+    def standard_crps(self, z: Tensor) -> Tensor:
+        return z + 2 * ops.softplus(-z) - 1
+
+    def score_moments(self) -> tuple[Any, Any, Any]:
         return 1 / 3, 2 / 3, math.pi**2 / 3
 
-    def _as_tfp(self, tfp):
+    def _as_tfp(self, tfp: Any) -> Any:
         return tfp.Logistic(self.prediction, self.scale)

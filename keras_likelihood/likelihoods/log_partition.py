@@ -30,7 +30,7 @@ ENDS = (0.0, 0.28, 1.2, 2.0, math.inf)
 """The ends of the intervals. The first two are the ones near 0."""
 
 
-def _near_zero(low, high, margin):
+def _near_zero(low: Any, high: Any, margin: Tensor) -> tuple[float, ...]:
     """Numbers for `t = shape / (shape + margin)` on an interval."""
     first, last = low / (low + margin), high / (high + margin)
     slope, middle = 2 / (last - first), 0.5 * (first + last)

@@ -2,12 +2,13 @@
 
 import dataclasses
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.operations import seed_generator
+from keras_likelihood.backend.types import Shape, Tensor
 from keras_likelihood.constraints import Identity
 from keras_likelihood.likelihoods.checks import check_size
 from keras_likelihood.likelihoods.classes import Softmax
@@ -36,50 +37,50 @@ class Mixed(Wrapper):
     mixed_axis: ClassVar[int] = -1
     """The axis of the components in their outcomes."""
 
-    def _pooled(self, values, keepdims=False):
+    def _pooled(self, values: Tensor, keepdims: bool = False) -> Tensor:
         """The weighted mean of values of the components."""
         values = ops.exp(self.log_weights(self.mixed_axis)) * values
         return ops.sum(values, axis=self.mixed_axis, keepdims=keepdims)
 
     averaged = _pooled
 
-    def nll(self, y):
+    def nll(self, y: Tensor) -> Tensor:
         nll = self.inner.nll(self.repeated_target(y))
         axis = self.mixed_axis + self.event_rank
         return -ops.logsumexp(self.log_weights(axis) - nll, axis=axis)
 
     @classmethod
-    def check_targets(cls, y, prediction_shape):
+    def check_targets(cls, y: Tensor, prediction_shape: Shape) -> None:
         cls.likelihood.check_targets(y, prediction_shape)
 
-    def cdf(self, y):
+    def cdf(self, y: Tensor) -> Tensor:
         return self._pooled(self.inner.cdf(self.repeated_target(y)))
 
-    def cdf_below(self, y):
+    def cdf_below(self, y: Tensor) -> Tensor:
         return self._pooled(self.inner.cdf_below(self.repeated_target(y)))
 
-    def log_tail(self, y, upper):
+    def log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
         if len(upper.shape):
             upper = ops.expand_dims(upper, self.mixed_axis)
         tails = self.inner.log_tail(self.repeated_target(y), upper)
         log_weights = self.log_weights(self.mixed_axis)
         return ops.logsumexp(log_weights + tails, axis=self.mixed_axis)
 
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.averaged(self.inner.mean())
 
-    def variance(self):
+    def variance(self) -> Tensor:
         """The mean of the variances plus the variance of the means."""
         return self.averaged(self.inner.variance()) + self.variance_of_means()
 
     @method()
-    def variance_of_means(self):
+    def variance_of_means(self) -> Tensor:
         """The variance of the means of the components."""
         means = self.inner.mean()
         centre = self.averaged(means, keepdims=True)
         return self.averaged(ops.square(means - centre))
 
-    def sample(self, count=None, seed=None):
+    def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
         axis = self.mixed_axis + self.event_rank
         seed = seed_generator(seed)
         drawn = self.inner.sample(count, seed)
@@ -98,7 +99,7 @@ class Mixed(Wrapper):
         zero = ops.zeros_like(drawn)
         return ops.sum(ops.where(chosen, drawn, zero), axis=axis)
 
-    def _solve(self, log_p, upper):
+    def _solve(self, log_p: Tensor, upper: Tensor) -> Tensor:
         # The quantile lies between the quantiles of the components.
         log_p = log_p + ops.zeros_like(self.outcomes_like())
         upper = ops.logical_and(upper, ops.ones_like(log_p, dtype="bool"))
@@ -126,12 +127,12 @@ class Mixed(Wrapper):
         ends = ops.where(upper, ops.max(each, axis), ops.min(each, axis))
         return ops.where(is_end, ends, found)
 
-    def edges(self):
+    def edges(self) -> Tensor:
         edges = ops.moveaxis(self.inner.edges(), self.mixed_axis, 0)
         shape = tuple(ops.shape(edges))
         return ops.sort(ops.reshape(edges, (-1, *shape[2:])), axis=0)
 
-    def typical_outcome(self):
+    def typical_outcome(self) -> Tensor:
         outcome = self.averaged(self.inner.typical_outcome())
         return floor(outcome) if self.is_discrete else outcome
 
@@ -171,7 +172,7 @@ class Mixture(Mixed):
     """
 
     @classmethod
-    def define(cls, likelihood, *, components=2):
+    def define(cls, likelihood: Any, *, components: int = 2) -> dict[str, Any]:
         inner = cls.require_numbers(likelihood)
         constraint = inner.prediction_constraint
         vector = any(p.size is not None for p in inner.parameters)
@@ -183,7 +184,7 @@ class Mixture(Mixed):
             )
         check_size("components", components, 2)
         start = tuple(np.linspace(-1, 1, components).tolist())
-        k = {"size": components}
+        k: dict[str, Any] = {"size": components}
         own = (
             Parameter("logit", Identity(), initial=0.0, **k),
             Parameter("offset", Identity(), initial=start, **k),
@@ -195,7 +196,7 @@ class Mixture(Mixed):
             "parameters": own + shared,
         }
 
-    def _value(self, name):
+    def _value(self, name: str) -> Tensor:
         """A parameter as `(batch, ..., 1 or units, components)`."""
         value = getattr(self, name)
         shape = tuple(ops.shape(value))
@@ -203,11 +204,11 @@ class Mixture(Mixed):
         return ops.reshape(value, (*shape[:-1], units, self.components))
 
     @method()
-    def log_weights(self, axis=-1):
+    def log_weights(self, axis: int = -1) -> Tensor:
         return ops.log_softmax(self._value("logit"), axis=-1)
 
     @property
-    def inner(self):
+    def inner(self) -> Any:
         """The components, on an axis after the units."""
         offset, weights = self._value("offset"), self.log_weights()
         mean = self.prediction[..., None]
@@ -219,7 +220,7 @@ class Mixture(Mixed):
             location = mean * ops.exp(offset - total)
         return self._around(location)
 
-    def repeated_target(self, y):
+    def repeated_target(self, y: Tensor) -> Tensor:
         y = y[..., None]
         return ops.broadcast_to(y, (*ops.shape(y)[:-1], self.components))
 
@@ -254,7 +255,7 @@ class EnsembleDistribution(Mixed):
     mixed_axis = -2
 
     @classmethod
-    def define(cls, likelihood, *, components=5):
+    def define(cls, likelihood: Any, *, components: int = 5) -> dict[str, Any]:
         inner = get(likelihood)
         if issubclass(inner, VonMises | EnsembleDistribution):
             raise ValueError(
@@ -267,8 +268,8 @@ class EnsembleDistribution(Mixed):
         length = (lambda units: units) if inner.event_rank else None
         own = Parameter("member", Identity(), initial=0.0, size=length)
 
-        def of_all(p):
-            def size(units):
+        def of_all(p: Parameter) -> Parameter:
+            def size(units: int) -> int:
                 return components * (p.size_for(units) or 1)
 
             return dataclasses.replace(p, size=size)
@@ -283,20 +284,20 @@ class EnsembleDistribution(Mixed):
             attributes["class_probabilities"] = _class_probabilities
         return attributes
 
-    def __init__(self, prediction, **parameters):
+    def __init__(self, prediction: Tensor, **parameters: Any) -> None:
         super().__init__(prediction, **parameters)
         if hasattr(self.likelihood, "pooled_prediction"):
             pooled = self.inner.pooled_prediction(axis=-2)
             self.prediction = pooled + ops.zeros_like(self.prediction)
 
     @classmethod
-    def match_target(cls, y, prediction):
+    def match_target(cls, y: Tensor, prediction: Tensor) -> Tensor:
         return cls.likelihood.match_target(y, prediction)
 
-    def outcomes_like(self):
+    def outcomes_like(self) -> Tensor:
         return self.members[0].outcomes_like()
 
-    def _value(self, name):
+    def _value(self, name: str) -> Tensor:
         """A parameter as `(batch, ..., components, values)`."""
         value = getattr(self, name)
         shape = tuple(ops.shape(value))
@@ -304,7 +305,7 @@ class EnsembleDistribution(Mixed):
         return ops.reshape(value, (*shape[:-1], self.components, length))
 
     @property
-    def inner(self):
+    def inner(self) -> Any:
         """The members, on an axis before the units."""
         *batch, units = tuple(ops.shape(self.prediction))
         shape = (*batch, self.components, units)
@@ -312,7 +313,7 @@ class EnsembleDistribution(Mixed):
 
     @property
     @method()
-    def members(self) -> list:
+    def members(self) -> list[Any]:
         """The predicted distribution of each member."""
         values = self.inner.values().items()
         return [
@@ -321,12 +322,12 @@ class EnsembleDistribution(Mixed):
         ]
 
     @method()
-    def log_weights(self, axis=-1):
+    def log_weights(self, axis: int = -1) -> Tensor:
         shape = (self.components,) + (1,) * (-1 - axis)
         weights = np.full(shape, -math.log(self.components))
         return ops.convert_to_tensor(weights, dtype=self.prediction.dtype)
 
-    def repeated_target(self, y):
+    def repeated_target(self, y: Tensor) -> Tensor:
         # Further first axes are draws, unless targets are class numbers.
         axis = len(y.shape) - 1 - self.takes_bounds
         if issubclass(self.likelihood, Softmax):
@@ -334,18 +335,18 @@ class EnsembleDistribution(Mixed):
         y = ops.expand_dims(y, axis)
         return ops.repeat(y, self.components, axis=axis)
 
-    def averaged(self, values, keepdims=False):
+    def averaged(self, values: Tensor, keepdims: bool = False) -> Tensor:
         # Values such as class probabilities may have further axes at the end.
         axis = len(self.prediction.shape) - 1
         return ops.sum(values, axis=axis, keepdims=keepdims) / self.components
 
-    def information(self):
+    def information(self) -> Tensor:
         # The NLL depends on the members' predictions, not on their mean.
         raise self._undefined("information")
 
     @property
     @method()
-    def aleatoric(self):
+    def aleatoric(self) -> Tensor:
         """Uncertainty due to noise in the targets.
 
         It is the mean of the members' variances, or of their entropies for
@@ -357,7 +358,7 @@ class EnsembleDistribution(Mixed):
 
     @property
     @method()
-    def epistemic(self):
+    def epistemic(self) -> Tensor:
         """Uncertainty of the model.
 
         It is the variance of the members' means, or the mutual information of
@@ -369,7 +370,7 @@ class EnsembleDistribution(Mixed):
 
     @property
     @method()
-    def total(self):
+    def total(self) -> Any:
         """Total uncertainty: the variance, or the entropy for classes."""
         if hasattr(self, "class_probabilities"):
             return _entropy(self.class_probabilities())
@@ -377,10 +378,10 @@ class EnsembleDistribution(Mixed):
 
 
 @method()
-def _class_probabilities(self):
+def _class_probabilities(self: Any) -> Tensor:
     """Mean of the members' probabilities, classes on the last axis."""
     return self.averaged(self.inner.class_probabilities())
 
 
-def _entropy(probabilities):
+def _entropy(probabilities: Tensor) -> Tensor:
     return -ops.sum(probabilities * safe_log(probabilities), axis=-1)

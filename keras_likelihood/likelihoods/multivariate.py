@@ -8,6 +8,7 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.operations import clip, seed_generator
+from keras_likelihood.backend.types import Tensor
 from keras_likelihood.constraints import Softplus
 from keras_likelihood.likelihoods.checks import check_argument, check_size
 from keras_likelihood.likelihoods.location_scale import Normal
@@ -53,7 +54,9 @@ class Multivariate(Parametrized):
     """Parameters that precede the parameters of the covariance."""
 
     @classmethod
-    def define(cls, *, covariance="full", rank=None):
+    def define(
+        cls, *, covariance: str = "full", rank: int | None = None
+    ) -> dict[str, Any]:
         known, allowed = covariance in _SHAPES, f"one of {sorted(_SHAPES)}"
         check_argument("covariance", covariance, known, allowed)
         if covariance == "low_rank":
@@ -71,14 +74,14 @@ class Multivariate(Parametrized):
 
     @property
     @method()
-    def scale_matrix(self):
+    def scale_matrix(self) -> Any:
         """The scale matrix, an object of `scale_matrices`."""
         own = len(self.own_parameters)
         values = [getattr(self, p.name) for p in self.parameters[own:]]
         return _SHAPES[self.covariance](*values)
 
     @method()
-    def scale_squared(self):
+    def scale_squared(self) -> Tensor:
         """The squared scale, `(batch, ..., d, d)`.
 
         For a normal distribution it is the covariance.
@@ -87,7 +90,7 @@ class Multivariate(Parametrized):
         return ops.broadcast_to(self.scale_matrix.matrix(), (*shape, shape[-1]))
 
     @method()
-    def marginal(self, index):
+    def marginal(self, index: Any) -> Any:
         """The marginal distribution of some coordinates.
 
         If `index` is one coordinate, the result is a distribution of numbers
@@ -103,7 +106,7 @@ class Multivariate(Parametrized):
         return self._vector(mean, matrix, own)
 
     @method()
-    def conditional(self, index, values):
+    def conditional(self, index: Any, values: Tensor) -> Any:
         """The distribution of the other coordinates, in their order.
 
         Args:
@@ -130,7 +133,7 @@ class Multivariate(Parametrized):
         factor, own = self._after_seeing(len(seen), distance)
         return self._vector(mean, factor * matrix, own)
 
-    def _coordinates(self, index):
+    def _coordinates(self, index: Any) -> tuple[list[int], list[int]]:
         d = self.prediction.shape[-1]
         chosen = [int(i) for i in np.atleast_1d(index)]
         fits = chosen and len(set(chosen) & set(range(d))) == len(chosen)
@@ -138,13 +141,13 @@ class Multivariate(Parametrized):
         check_argument("index", index, fits, allowed)
         return chosen, [i for i in range(d) if i not in chosen]
 
-    def _vector(self, mean, matrix, own):
+    def _vector(self, mean: Tensor, matrix: Tensor, own: Any) -> Any:
         kind = "full" if mean.shape[-1] > 1 else "diagonal"
         made = self.family._make(covariance=kind)
         return made(mean, **own, **cholesky_parameters(matrix))
 
 
-def _block(matrix, rows, columns):
+def _block(matrix: Tensor, rows: Any, columns: Any) -> Tensor:
     return ops.take(ops.take(matrix, rows, axis=-2), columns, axis=-1)
 
 
@@ -175,31 +178,31 @@ class MultivariateNormal(Multivariate):
     `(batch, ..., d * rank)`.
     """
 
-    def nll(self, y):
+    def nll(self, y: Tensor) -> Tensor:
         residual = y - self.prediction
         matrix = self.scale_matrix
         distance = matrix.squared_distance(residual)
         size = residual.shape[-1] * HALF_LOG_2_PI
         return 0.5 * distance + matrix.log_determinant() + size
 
-    def sample(self, count=None, seed=None):
+    def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
         shape = self._sample_shape(count)
         return self.prediction + self.scale_matrix.noise(shape, seed)
 
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.prediction
 
-    def variance(self):
+    def variance(self) -> Tensor:
         return ops.diagonal(self.scale_squared(), axis1=-2, axis2=-1)
 
-    def information(self):
+    def information(self) -> Tensor:
         diagonal = self.scale_matrix.precision_diagonal()
         return ops.broadcast_to(diagonal, ops.shape(self.prediction))
 
-    def _one_coordinate(self, mean, scale):
+    def _one_coordinate(self, mean: Tensor, scale: Tensor) -> Tensor:
         return Normal(mean, scale=scale)
 
-    def _after_seeing(self, count, distance):
+    def _after_seeing(self, count: int | None, distance: Tensor) -> Tensor:
         return 1.0, {}
 
 
@@ -224,11 +227,11 @@ class MultivariateStudentT(Multivariate):
 
     own_parameters = (Parameter("df", Softplus(floor=1.0), initial=4.0),)
 
-    def _df(self):
+    def _df(self) -> Tensor:
         """Degrees of freedom per vector."""
         return self.df[..., 0] if len(self.df.shape) else self.df
 
-    def nll(self, y):
+    def nll(self, y: Tensor) -> Tensor:
         residual = y - self.prediction
         matrix = self.scale_matrix
         df, d = self._df(), residual.shape[-1]
@@ -236,7 +239,7 @@ class MultivariateStudentT(Multivariate):
         tail = 0.5 * (df + d) * ops.log1p(distance / df)
         return tail + matrix.log_determinant() + _log_partition(df, d)
 
-    def sample(self, count=None, seed=None):
+    def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
         shape, seed = self._sample_shape(count), seed_generator(seed)
         noise = self.scale_matrix.noise(shape, seed)
         half = (*shape[:-1], 1)
@@ -245,30 +248,30 @@ class MultivariateStudentT(Multivariate):
         gamma = keras.random.gamma(half, half_df, dtype=dtype, seed=seed)
         return self.prediction + noise * ops.sqrt(half_df / gamma)
 
-    def mean(self):
+    def mean(self) -> Tensor:
         return ops.where(self.df > 1, self.prediction, float("nan"))
 
-    def variance(self):
+    def variance(self) -> Tensor:
         """Variances of the entries, infinite up to `df = 2`."""
         square = ops.diagonal(self.scale_squared(), axis1=-2, axis2=-1)
         return square * StudentT(self.df, df=self.df).standard_variance()
 
-    def information(self):
+    def information(self) -> Tensor:
         """`(df + d) / (df + d + 2)` times the diagonal of `S^-1`."""
         diagonal = self.scale_matrix.precision_diagonal()
         share = 1 - 2 / (self.df + self.prediction.shape[-1] + 2)
         return ops.broadcast_to(diagonal * share, ops.shape(self.prediction))
 
-    def _one_coordinate(self, mean, scale):
+    def _one_coordinate(self, mean: Tensor, scale: Tensor) -> Tensor:
         return StudentT(mean, df=self.df, scale=scale)
 
-    def _after_seeing(self, count, distance):
+    def _after_seeing(self, count: int | None, distance: Tensor) -> Tensor:
         df = self._df()
         factor = ((df + distance) / (df + count))[..., None, None]
         return factor, {"df": self.df + count}
 
 
-def _log_partition(df, d):
+def _log_partition(df: Tensor, d: Tensor) -> Tensor:
     """`d log(df pi) / 2 + log G(df / 2) - log G((df + d) / 2)`.
 
     It uses `G(a + 1) = a G(a)` and avoids differences of large numbers.

@@ -4,10 +4,12 @@ import dataclasses
 import math
 import numbers
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from keras import ops
 
+from keras_likelihood.backend.types import Tensor
 from keras_likelihood.constraints import Constraint
 
 
@@ -50,7 +52,7 @@ class Parameter:
         """Length of the vector, given the number of units."""
         return self.size(units) if callable(self.size) else self.size
 
-    def check(self, value):
+    def check(self, value: Any) -> Any:
         """Returns a fixed `value` as a float if the domain contains it.
 
         For a vector `value` may be a list. The result is then a tuple.
@@ -71,7 +73,9 @@ class Parameter:
         raise ValueError(f"`{self.name}` must be {bound}. Received: {value}")
 
 
-def fitted(parameter, value, prediction, event_rank):
+def fitted(
+    parameter: Any, value: Any, prediction: Tensor, event_rank: int
+) -> Any:
     """A parameter as a scalar or a tensor that broadcasts to the prediction."""
     shape = tuple(prediction.shape)
     size = parameter.size_for(shape[-1]) if parameter.size is not None else None

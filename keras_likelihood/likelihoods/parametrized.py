@@ -5,10 +5,11 @@ import copyreg
 import inspect
 from typing import Any, ClassVar
 
+from keras_likelihood.backend.types import Tensor
 from keras_likelihood.likelihoods.likelihood import Likelihood, get
 from keras_likelihood.likelihoods.method_calls import method
 
-_MADE: dict[tuple, type["Parametrized"]] = {}
+_MADE: dict[Any, type["Parametrized"]] = {}
 
 
 class _Family(type):
@@ -17,7 +18,7 @@ class _Family(type):
     arguments: Any
     _make: Any
 
-    def __call__(cls, *args, **kwargs):
+    def __call__(cls, *args: Any, **kwargs: Any) -> Tensor:
         if cls.arguments is None:
             return cls._make(*args, **kwargs)
         return super().__call__(*args, **kwargs)
@@ -52,7 +53,7 @@ class Parametrized(Likelihood, metaclass=_Family):
     ```
     """
 
-    arguments: ClassVar[tuple | None] = None
+    arguments: ClassVar[tuple[Any, ...] | None] = None
     """Arguments of the class, as pairs of name and value."""
     example: ClassVar[str] = "normal"
     """Example of arguments, for error messages."""
@@ -60,7 +61,7 @@ class Parametrized(Likelihood, metaclass=_Family):
     """The family that created the class."""
 
     @classmethod
-    def define(cls, *args, **kwargs) -> dict[str, Any]:
+    def define(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Checks the arguments and returns the attributes of a class.
 
         These are `parameters`, `event_rank`, and each argument under its own
@@ -71,7 +72,7 @@ class Parametrized(Likelihood, metaclass=_Family):
         raise NotImplementedError(f"{cls.__name__} must define `define`.")
 
     @classmethod
-    def _make(cls, *args, **kwargs):
+    def _make(cls, *args: Any, **kwargs: Any) -> Any:
         attributes = cls.define(*args, **kwargs)
         declared = inspect.signature(cls.define).parameters
         arguments = tuple((name, attributes[name]) for name in declared)
@@ -106,7 +107,7 @@ class Parametrized(Likelihood, metaclass=_Family):
         return vars(cls).get("_name") or super().name()
 
     @classmethod
-    def from_arguments(cls, text: str):
+    def from_arguments(cls, text: str) -> Any:
         if cls.arguments is not None:
             return super().from_arguments(text)
         if not (text.startswith("(") and text.endswith(")")):
@@ -135,14 +136,14 @@ def _text(value: Any) -> str:
     return str(value.name() if is_likelihood else value)
 
 
-def _read(text: str) -> tuple[list, dict]:
+def _read(text: str) -> tuple[list[Any], dict[str, Any]]:
     """Parses the arguments in a name, including their parentheses."""
     text = "_" + text
     call = ast.parse(text, mode="eval").body
     if not isinstance(call, ast.Call):
         raise SyntaxError("one pair of brackets is needed")
 
-    def value(node):
+    def value(node: Any) -> Any:
         """The number, string or tuple of a syntax node."""
         if isinstance(node, ast.List):
             return tuple(map(value, node.elts))
@@ -155,7 +156,7 @@ def _read(text: str) -> tuple[list, dict]:
     return [value(node) for node in call.args], given
 
 
-def _reduce(cls):
+def _reduce(cls: Any) -> Any:
     return (get, (cls.name(),)) if "_name" in vars(cls) else cls.__qualname__
 
 
@@ -180,7 +181,7 @@ class Wrapper(Parametrized):
         return {"likelihood": likelihood, **taken}
 
     @classmethod
-    def require_numbers(cls, likelihood) -> type[Likelihood]:
+    def require_numbers(cls, likelihood: Any) -> type[Likelihood]:
         """Returns the class of a likelihood of single numbers.
 
         Raises an error for classes, vectors and targets that are bounds.
@@ -204,12 +205,12 @@ class Wrapper(Parametrized):
         """The wrapped distribution with the same prediction."""
         return self._around(self.prediction)
 
-    def _around(self, prediction):
+    def _around(self, prediction: Tensor) -> Likelihood:
         """The wrapped distribution with another prediction."""
         names = [p.name for p in self.likelihood.parameters]
         values = {name: self._value(name) for name in names}
         return self.likelihood(prediction, **values)
 
-    def _value(self, name):
+    def _value(self, name: str) -> Tensor:
         """A parameter as the wrapped distribution needs it."""
         return getattr(self, name)

@@ -1,12 +1,13 @@
 """Likelihoods of positive numbers."""
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
 
 from keras_likelihood.backend.operations import clip
+from keras_likelihood.backend.types import Tensor
 from keras_likelihood.constraints import ShiftedSoftplus, Softplus
 from keras_likelihood.likelihoods.incomplete import gamma_tails
 from keras_likelihood.likelihoods.inversion import solve
@@ -29,6 +30,8 @@ from keras_likelihood.likelihoods.tails import (
     smaller_tail,
 )
 
+_ROOT_HALF = math.sqrt(0.5)
+
 
 class MeanLikelihood(Likelihood, registered=False):
     """A distribution whose mean is the prediction, `>= 0`.
@@ -40,11 +43,11 @@ class MeanLikelihood(Likelihood, registered=False):
     prediction_constraint = Softplus(floor=1e-8)
 
     @property
-    def _mean(self):
+    def _mean(self) -> Tensor:
         # Gradients do not overflow in float32 in this range.
         return clip(self.prediction, 1e-15, 1e30)
 
-    def mean(self):
+    def mean(self) -> Tensor:
         return self.prediction
 
 
@@ -62,19 +65,19 @@ class PositiveLikelihood(MeanLikelihood):
 
     allowed = "finite numbers > 0"
 
-    def ratio_nll(self, log_ratio):
+    def ratio_nll(self, log_ratio: Tensor) -> Tensor:
         """NLL of a ratio to the mean, given its logarithm."""
         raise NotImplementedError
 
-    def ratio_log_tail(self, log_ratio, upper):
+    def ratio_log_tail(self, log_ratio: Tensor, upper: Tensor) -> Tensor:
         """`log_tail` of a ratio to the mean, given its logarithm."""
         raise NotImplementedError
 
-    def log_ratio_tail_quantile(self, log_p, upper):
+    def log_ratio_tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
         """Logarithm of the ratio at which a tail ends, `exp(log_p) <= 1/2`."""
         raise NotImplementedError
 
-    def _log_ratio(self, y, possible):
+    def _log_ratio(self, y: Tensor, possible: Tensor) -> Tensor:
         positive = ops.where(possible, y, self._mean)
         positive = clip(positive, smallest(y), math.inf)
         mean = self._mean
@@ -85,7 +88,7 @@ class PositiveLikelihood(MeanLikelihood):
         digits = ops.where(is_near, ops.log1p(apart / mean) - log_ratio, 0.0)
         return log_ratio + ops.stop_gradient(digits)
 
-    def nll(self, y):
+    def nll(self, y: Tensor) -> Tensor:
         """Negative log-likelihood of `y > 0`, NaN for other values."""
         possible = self.is_possible(y)
         nll = self.ratio_nll(self._log_ratio(y, possible))
@@ -93,14 +96,14 @@ class PositiveLikelihood(MeanLikelihood):
         return self._or_nan(nll + ops.log(self._mean), possible)
 
     @classmethod
-    def is_possible(cls, y):
+    def is_possible(cls, y: Tensor) -> Any:
         return (y > 0) & (y < math.inf)
 
-    def log_tail(self, y, upper):
+    def log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
         tail = self.ratio_log_tail(self._log_ratio(y, ~(y <= 0)), upper)
         return ops.where(y <= 0, ops.where(upper, 0.0, EMPTY), tail)
 
-    def tail_quantile(self, log_p, upper):
+    def tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
         log_p, upper = smaller_tail(log_p, upper)
         is_end = log_p == -math.inf
         inner = ops.where(is_end, math.log(0.5), log_p)
@@ -108,7 +111,7 @@ class PositiveLikelihood(MeanLikelihood):
         end = ops.where(upper, math.inf, ops.zeros_like(log_p))
         return ops.where(is_end, end, self._mean * ratio)
 
-    def sample(self, count=None, seed=None):
+    def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
         return clip(super().sample(count, seed), 1e-37, math.inf)
 
 
@@ -130,21 +133,21 @@ class Gamma(PositiveLikelihood):
 
     parameters = (Parameter("shape", ShiftedSoftplus(0.01), initial=1.0),)
 
-    def ratio_nll(self, log_ratio):
+    def ratio_nll(self, log_ratio: Tensor) -> Tensor:
         # `log G(shape) - shape log(shape) + shape`.
         partition = stirling_remainder(self.shape) + HALF_LOG_2_PI
         partition = partition - 0.5 * ops.log(self.shape)
         return self.shape * _excess(log_ratio) + log_ratio + partition
 
-    def ratio_log_tail(self, log_ratio, upper):
+    def ratio_log_tail(self, log_ratio: Tensor, upper: Tensor) -> Tensor:
         ratio = bounded_exp(log_ratio)
         below, above = gamma_tails(self.shape, self.shape * ratio)
         return ops.where(upper, above, below)
 
-    def log_ratio_tail_quantile(self, log_p, upper):
+    def log_ratio_tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
         return self._compiled("_solve_ratio", log_p, upper)
 
-    def _solve_ratio(self, log_p, upper):
+    def _solve_ratio(self, log_p: Tensor, upper: Tensor) -> Tensor:
         # Markov's inequality bounds the upper tail.
         zeros = ops.zeros_like(log_p + self.shape)
         spread = ops.log1p(clip(-log_p / self.shape, 0.0, 1e30))
@@ -158,22 +161,22 @@ class Gamma(PositiveLikelihood):
             start=ops.where(upper, spread, -spread) + zeros,
         )
 
-    def sample(self, count=None, seed=None):
+    def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
         alpha = clip(self.shape, 0.0, 1e14)
         drawn = self._draw(keras.random.gamma, count, alpha, seed=seed)
         return clip(drawn * self._mean / alpha, 1e-37, math.inf)
 
-    def variance(self):
+    def variance(self) -> Tensor:
         return ops.square(self._mean) / self.shape
 
-    def information(self):
+    def information(self) -> Tensor:
         return self.shape / ops.square(self._mean)
 
-    def _as_tfp(self, tfp):
+    def _as_tfp(self, tfp: Any) -> Any:
         return tfp.Gamma(self.shape, self.shape / self.prediction)
 
 
-def _excess(v):
+def _excess(v: Tensor) -> Tensor:
     """`exp(v) - 1 - v`, without loss of digits at small v."""
     u = clip(v, -0.3, 0.3)
     series = 0.0
@@ -198,34 +201,47 @@ class LogNormal(PositiveLikelihood):
 
     parameters = (SCALE,)
 
-    def _standardize(self, log_ratio):
+    def _standardize(self, log_ratio: Tensor) -> Tensor:
         return log_ratio / self.scale + 0.5 * self.scale
 
-    def ratio_nll(self, log_ratio):
+    def ratio_nll(self, log_ratio: Tensor) -> Tensor:
         z = self._standardize(log_ratio)
         partition = HALF_LOG_2_PI + ops.log(self.scale)
         return 0.5 * ops.square(z) + log_ratio + partition
 
-    def ratio_log_tail(self, log_ratio, upper):
+    def ratio_log_tail(self, log_ratio: Tensor, upper: Tensor) -> Tensor:
         z = self._standardize(log_ratio)
         return log_normal_cdf(ops.where(upper, -z, z))
 
-    def log_ratio_tail_quantile(self, log_p, upper):
+    def log_ratio_tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
         z = normal_log_quantile(log_p)
         return self.scale * (ops.where(upper, -z, z) - 0.5 * self.scale)
 
-    def sample(self, count=None, seed=None):
+    def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
         normal = self._draw(keras.random.normal, count, seed=seed)
         drawn = self.scale * (normal - 0.5 * self.scale)
         return clip(self._mean * ops.exp(drawn), 1e-37, math.inf)
 
-    def variance(self):
+    def variance(self) -> Tensor:
         return ops.square(self._mean) * ops.expm1(ops.square(self.scale))
 
-    def information(self):
+    def crps(self, y: Tensor) -> Tensor:
+        """`y (2 P(z) - 1) - 2 prediction (P(z - scale) + P(scale / r) - 1)`.
+
+        P is the cdf of the standard normal, and `r = sqrt(2)`. It is NaN for
+        impossible targets.
+        """
+        possible = self.is_possible(y)
+        z = self._standardize(self._log_ratio(y, possible))
+        share = ops.erf((z - self.scale) * _ROOT_HALF)
+        share = share + ops.erf(0.5 * self.scale)
+        score = y * ops.erf(z * _ROOT_HALF) - self._mean * share
+        return self._or_nan(score, possible)
+
+    def information(self) -> Tensor:
         return 1 / ops.square(self.scale * self._mean)
 
-    def _as_tfp(self, tfp):
+    def _as_tfp(self, tfp: Any) -> Any:
         median = ops.log(self.prediction) - 0.5 * ops.square(self.scale)
         return tfp.LogNormal(median, self.scale)
 
@@ -250,32 +266,32 @@ class Weibull(PositiveLikelihood):
     )
 
     @property
-    def _log_scale(self):
+    def _log_scale(self) -> Tensor:
         """Logarithm of the scale in units of the mean."""
         return -log_gamma(1 + 1 / self.shape)
 
-    def _log_hazard(self, log_ratio):
+    def _log_hazard(self, log_ratio: Tensor) -> Tensor:
         return self.shape * (log_ratio - self._log_scale)
 
-    def ratio_nll(self, log_ratio):
+    def ratio_nll(self, log_ratio: Tensor) -> Tensor:
         log_hazard = self._log_hazard(log_ratio)
         excess = bounded_exp(log_hazard) - log_hazard
         return excess + log_ratio - ops.log(self.shape)
 
-    def ratio_log_tail(self, log_ratio, upper):
+    def ratio_log_tail(self, log_ratio: Tensor, upper: Tensor) -> Tensor:
         hazard = bounded_exp(self._log_hazard(log_ratio))
         return ops.where(upper, -hazard, log_one_minus_exp(hazard))
 
-    def log_ratio_tail_quantile(self, log_p, upper):
+    def log_ratio_tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
         return self._log_scale + log_hazard(log_p, upper) / self.shape
 
-    def variance(self):
+    def variance(self) -> Tensor:
         return ops.square(self._mean) * ops.expm1(_log_gap(1 / self.shape))
 
-    def information(self):
+    def information(self) -> Tensor:
         return ops.square(self.shape / self._mean)
 
-    def _as_tfp(self, tfp):
+    def _as_tfp(self, tfp: Any) -> Any:
         scale = self.prediction * ops.exp(self._log_scale)
         return tfp.Weibull(self.shape, scale)
 
@@ -298,20 +314,20 @@ class Exponential(Weibull):
     allowed = "finite numbers >= 0"
 
     @classmethod
-    def is_possible(cls, y):
+    def is_possible(cls, y: Tensor) -> Any:
         return (y >= 0) & (y < math.inf)
 
-    def ratio_nll(self, log_ratio):
+    def ratio_nll(self, log_ratio: Tensor) -> Tensor:
         return bounded_exp(log_ratio)
 
-    def variance(self):
+    def variance(self) -> Tensor:
         return ops.square(self._mean)
 
-    def _as_tfp(self, tfp):
+    def _as_tfp(self, tfp: Any) -> Any:
         return tfp.Exponential(1 / self.prediction)
 
 
-def _log_gap(x):
+def _log_gap(x: Tensor) -> Tensor:
     """`log G(1 + 2 x) - 2 log G(1 + x)`, accurate for small x too.
 
     For small x it is a series with coefficients `(-1)^k zeta(k) (2^k - 2) / k`.

@@ -1,11 +1,13 @@
 """The quantile likelihood, for several quantiles of one target."""
 
 import math
+from typing import Any
 
 import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.operations import clip
+from keras_likelihood.backend.types import Tensor
 from keras_likelihood.constraints import Increasing, ShiftedSoftplus
 from keras_likelihood.likelihoods.checks import check_argument, matched
 from keras_likelihood.likelihoods.parameter import Parameter
@@ -44,7 +46,7 @@ class Quantiles(Parametrized):
     levels: tuple[float, ...]
 
     @classmethod
-    def define(cls, levels):
+    def define(cls, levels: Any) -> dict[str, Any]:
         given = np.atleast_1d(np.asarray(levels, "float64"))
         inside = np.all((given > 0) & (given < 1))
         increase = given.ndim == 1 and given.size and np.all(np.diff(given) > 0)
@@ -57,7 +59,7 @@ class Quantiles(Parametrized):
             "prediction_constraint": Increasing(),
         }
 
-    def __init__(self, prediction, **parameters):
+    def __init__(self, prediction: Tensor, **parameters: Any) -> None:
         super().__init__(prediction, **parameters)
         if self.prediction.shape[-1] != len(self.levels):
             raise ValueError(
@@ -66,7 +68,7 @@ class Quantiles(Parametrized):
                 f"Received: {tuple(self.prediction.shape)}"
             )
 
-    def nll(self, y):
+    def nll(self, y: Tensor) -> Tensor:
         error = y - self.prediction
         levels = ops.convert_to_tensor(self.levels, dtype=error.dtype)
         loss = ops.where(error < 0, levels - 1, levels) * error
@@ -76,18 +78,18 @@ class Quantiles(Parametrized):
         return ops.sum(nll, axis=-1) / len(self.levels) + float(constant)
 
     @classmethod
-    def match_target(cls, y, prediction):
+    def match_target(cls, y: Tensor, prediction: Tensor) -> Tensor:
         return matched(y, prediction[..., :1])
 
-    def outcomes_like(self):
+    def outcomes_like(self) -> Tensor:
         return self.prediction[..., :1]
 
-    def _knots(self):
+    def _knots(self) -> list[Tensor]:
         """List of the sorted quantiles, each `(batch, ..., 1)`."""
         knots = ops.unstack(ops.sort(self.prediction, axis=-1), axis=-1)
         return [knot[..., None] for knot in knots]
 
-    def cdf(self, y):
+    def cdf(self, y: Tensor) -> Tensor:
         knots = self._knots()
         first, last = self.levels[0], self.levels[-1]
         inside = first
@@ -100,7 +102,7 @@ class Quantiles(Parametrized):
         found = ops.where(y > knots[-1], above, inside)
         return ops.where(y < knots[0], first * ops.exp(-left), found)
 
-    def quantile(self, p):
+    def quantile(self, p: Tensor) -> Tensor:
         knots = self._knots()
         first, last = self.levels[0], self.levels[-1]
         found = knots[0]
@@ -112,15 +114,15 @@ class Quantiles(Parametrized):
         found = found + self.scale / (1 - first) * left
         return found - self.scale / last * right
 
-    def sample(self, count=None, seed=None):
+    def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
         return self.quantile(self._uniform(count, seed)[..., None])
 
-    def _pieces(self, knots):
+    def _pieces(self, knots: Tensor) -> Any:
         """Pairs of neighbouring levels, and of their quantiles."""
         levels = self.levels
         return zip(levels, levels[1:], knots, knots[1:], strict=False)
 
-    def _segments(self):
+    def _segments(self) -> Any:
         """Probability, mean and variance of each tail and each piece."""
         knots, first, last = self._knots(), self.levels[0], self.levels[-1]
         below, above = self.scale / (1 - first), self.scale / last
@@ -129,11 +131,11 @@ class Quantiles(Parametrized):
         for t, next_t, q, next_q in self._pieces(knots):
             yield next_t - t, 0.5 * (q + next_q), ops.square(next_q - q) / 12
 
-    def mean(self):
+    def mean(self) -> Tensor:
         """Mean of the interpolated distribution, `(batch, ..., 1)`."""
         return sum(share * mean for share, mean, _ in self._segments())
 
-    def variance(self):
+    def variance(self) -> Tensor:
         """Variance of the interpolated distribution, `(batch, ..., 1)`."""
         centre = self.mean()
         return sum(
@@ -141,7 +143,7 @@ class Quantiles(Parametrized):
             for share, mean, variance in self._segments()
         )
 
-    def information(self):
+    def information(self) -> Tensor:
         """`t (1 - t) / (scale * number of levels)^2`, for each level t."""
         share = [t * (1 - t) for t in self.levels]
         share = ops.convert_to_tensor(share, dtype=self.prediction.dtype)

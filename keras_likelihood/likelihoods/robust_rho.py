@@ -13,6 +13,7 @@ if the shape is a scalar.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from keras import ops
@@ -56,31 +57,31 @@ class RobustRho(LocationScale):
         Parameter("scale", Softplus(floor=1e-8), initial=1.0),
     )
 
-    def standard_nll(self, z):
+    def standard_nll(self, z: Tensor) -> Tensor:
         return _nll(z, self.shape, ops.ones((), dtype=self.scale.dtype))
 
-    def nll(self, y):
+    def nll(self, y: Tensor) -> Tensor:
         x = y - self.prediction
         nll = _nll(x, self.shape, self.scale)
         # Rho stops growing at the end of the range of the dtype.
         return ops.where(ops.abs(x) == math.inf, math.inf, nll)
 
-    def mean(self):
+    def mean(self) -> Tensor:
         """The prediction, or NaN at shape 0, where the integral diverges."""
         return ops.where(self.shape > 0, self.prediction, float("nan"))
 
-    def standard_variance(self):
+    def standard_variance(self) -> Tensor:
         """Variance for scale 1, with a relative error below 1e-4."""
         share = 1 + 1 / clip(self.shape, 1e-9, 1e9)
         variance = ops.exp(log_partition.log_variance(self.shape) * share)
         return ops.where(self.shape > 0, variance, math.inf)
 
-    def standard_log_mgf(self, t):
+    def standard_log_mgf(self, t: Tensor) -> Tensor | None:
         """Infinite if it does not exist, otherwise NaN (unknown)."""
         exists = (self.shape > 1) | ((self.shape == 1) & (ops.abs(t) < 1))
         return ops.where(exists, float("nan"), math.inf)
 
-    def scale_exponent(self):
+    def scale_exponent(self) -> Tensor:
         """It is 1 at shape 0, 2 at shape 2 and 3.92 at infinity.
 
         The error is below 1e-4. If every pixel has its own shape, the integrals
@@ -88,13 +89,13 @@ class RobustRho(LocationScale):
         """
         return log_partition.scale_exponent(self.shape)
 
-    def prepared_nll(self):
+    def prepared_nll(self) -> Callable[[Tensor], Tensor]:
         constant = log_partition.log_partition(self.shape)
         unit = ops.ones((), dtype=self.scale.dtype)
         # Beyond this limit rho is constant, which would look like a heavy tail.
         end = limits(self.scale).ratio
 
-        def nll(z):
+        def nll(z: Tensor) -> Tensor:
             value = rho_and_slopes(z, self.shape, unit)[0] + constant
             return ops.where(ops.abs(z) < end, value, math.inf)
 
@@ -142,7 +143,7 @@ def rho_and_slopes(
     return value, by_x, clip(by_shape * inverse_a, -bound, bound)
 
 
-def _forward(x, shape, scale):
+def _forward(x: Tensor, shape: Tensor, scale: Tensor) -> Any:
     value, by_x, by_shape = rho_and_slopes(x, shape, scale)
     constant, slope = log_partition.value_and_slope(shape)
     nll = value + (constant + ops.log(scale))
@@ -154,20 +155,20 @@ def _backward(residuals: Any, upstream: Tensor) -> tuple[Any, ...]:
     x, shape, scale, by_x, by_shape = residuals
     bound = limits(x).bound
 
-    def gradient_x():
+    def gradient_x() -> Tensor:
         return upstream * by_x
 
-    def gradient_shape():
+    def gradient_shape() -> Tensor:
         return _sum_to(upstream * by_shape, shape)
 
-    def gradient_scale():
+    def gradient_scale() -> Tensor:
         pull = clip(x * by_x, -bound, bound)
         return _sum_to(upstream * (1 - pull), scale) / scale
 
     return gradient_x, gradient_shape, gradient_scale
 
 
-def _sum_to(x, like):
+def _sum_to(x: Tensor, like: Tensor) -> Tensor:
     """Sums `x` over the axes along which `like` was broadcast to it."""
     missing = len(x.shape) - len(like.shape)
     if missing == len(x.shape):
@@ -179,7 +180,7 @@ def _sum_to(x, like):
     return ops.sum(x, axis=list(range(missing))) if missing else x
 
 
-def _second_order(value, h, b_over_a):
+def _second_order(value: Any, h: Tensor, b_over_a: Tensor) -> Tensor:
     """`(rho + b / a) h - rho`, by a series where the difference loses digits.
 
     It equals `(b / a) (h e^h - expm1(h))`, which is of second order in h.

@@ -4,18 +4,20 @@ If the noise has unit covariance, `matrix` is the covariance of the outcome.
 """
 
 import math
+from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.operations import seed_generator
+from keras_likelihood.backend.types import Tensor
 from keras_likelihood.constraints import Identity, ShiftedSoftplus
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.likelihoods.parameter import Parameter
 
 
-def _below_the_diagonal(units):
+def _below_the_diagonal(units: int) -> int:
     allowed = "at least 2 for covariance='full'; for one use 'diagonal'"
     check_argument("units", units, units >= 2, allowed)
     return units * (units - 1) // 2
@@ -28,29 +30,29 @@ class Diagonal:
     """`diag(scale)^2` for independent coordinates, scale `(..., d)`."""
 
     @staticmethod
-    def parameters(rank) -> tuple[Parameter, ...]:
+    def parameters(rank: int | None) -> tuple[Parameter, ...]:
         return (_SCALE,)
 
-    def __init__(self, scale):
+    def __init__(self, scale: Tensor) -> None:
         self.scale = scale
 
-    def log_determinant(self):
+    def log_determinant(self) -> Tensor:
         """Half the logarithm of the determinant of the covariance."""
         return ops.sum(ops.log(self.scale), axis=-1)
 
-    def squared_distance(self, residual):
+    def squared_distance(self, residual: Tensor) -> Tensor:
         """`r^T covariance^-1 r` of residuals `(..., d)`."""
         return ops.sum(ops.square(residual / self.scale), axis=-1)
 
-    def noise(self, shape, seed):
+    def noise(self, shape: Any, seed: Any) -> Tensor:
         """Normal noise with this covariance, in the given shape."""
         dtype = self.scale.dtype
         return self.scale * keras.random.normal(shape, dtype=dtype, seed=seed)
 
-    def matrix(self):
+    def matrix(self) -> Tensor:
         return ops.square(self.scale)[..., None] * _eye(self.scale)
 
-    def precision_diagonal(self):
+    def precision_diagonal(self) -> Tensor:
         """Diagonal of the inverse of the covariance."""
         return 1 / ops.square(self.scale)
 
@@ -61,22 +63,23 @@ class LowRank(Diagonal):
     `factor` contains the concatenated rows of W, `(..., d * rank)`.
     """
 
-    def __init__(self, scale, factor):
+    def __init__(self, scale: Tensor, factor: Tensor) -> None:
         super().__init__(scale)
         d = scale.shape[-1]
         shape = tuple(ops.shape(factor))[:-1]
         self.factor = ops.reshape(factor, (*shape, d, factor.shape[-1] // d))
 
     @staticmethod
-    def parameters(rank):
+    def parameters(rank: int | None) -> tuple[Parameter, ...]:
         # Small and irregular, because equal columns would stay equal.
+        columns = int(rank or 0)
         start = tuple(0.2 * math.sin(1 + k * k) for k in range(61))
         factor = Parameter(
-            "factor", Identity(), initial=start, size=lambda d: d * rank
+            "factor", Identity(), initial=start, size=lambda d: d * columns
         )
         return (_SCALE, factor)
 
-    def _small(self):
+    def _small(self) -> tuple[Tensor, Tensor]:
         """`(W / scale, Cholesky factor of 1 + W^T diag(scale)^-2 W)`."""
         stretched = self.factor / self.scale[..., None]
         products = stretched[..., :, None] * stretched[..., None, :]
@@ -84,12 +87,12 @@ class LowRank(Diagonal):
         inner = inner + ops.eye(self.factor.shape[-1], dtype=inner.dtype)
         return stretched, ops.cholesky(inner)
 
-    def log_determinant(self):
+    def log_determinant(self) -> Tensor:
         _, small = self._small()
         diagonal = ops.diagonal(small, axis1=-2, axis2=-1)
         return super().log_determinant() + ops.sum(ops.log(diagonal), axis=-1)
 
-    def squared_distance(self, residual):
+    def squared_distance(self, residual: Tensor) -> Tensor:
         # Sum of the squares of the residual that the factors do not explain,
         # and of the factors. The shorter formula is a difference.
         stretched, small = self._small()
@@ -100,18 +103,18 @@ class LowRank(Diagonal):
         squares = ops.sum(ops.square(white - _times(stretched, moved)), axis=-1)
         return squares + ops.sum(ops.square(moved), axis=-1)
 
-    def noise(self, shape, seed):
+    def noise(self, shape: Any, seed: Any) -> Tensor:
         seed = seed_generator(seed)
         own = super().noise(shape, seed)
         shape = *shape[:-1], self.factor.shape[-1]
         moved = keras.random.normal(shape, dtype=own.dtype, seed=seed)
         return own + _times(self.factor, moved)
 
-    def matrix(self):
+    def matrix(self) -> Tensor:
         turned = ops.swapaxes(self.factor, -1, -2)
         return super().matrix() + ops.matmul(self.factor, turned)
 
-    def precision_diagonal(self):
+    def precision_diagonal(self) -> Tensor:
         stretched, small = self._small()
         part = _solve(small, ops.swapaxes(stretched, -1, -2))
         return (1 - ops.sum(ops.square(part), axis=-2)) / ops.square(self.scale)
@@ -125,11 +128,11 @@ class Cholesky(Diagonal):
     """
 
     @staticmethod
-    def parameters(rank):
+    def parameters(rank: int | None) -> tuple[Parameter, ...]:
         size = _below_the_diagonal
         return (_SCALE, Parameter("lower", Identity(), initial=0.0, size=size))
 
-    def __init__(self, scale, lower):
+    def __init__(self, scale: Tensor, lower: Tensor) -> None:
         super().__init__(scale)
         d = scale.shape[-1]
         place = np.zeros((d, d), "int32")
@@ -140,22 +143,22 @@ class Cholesky(Diagonal):
         unit = ops.reshape(entries, shape) + _eye(scale)
         self.root = scale[..., None] * unit
 
-    def squared_distance(self, residual):
+    def squared_distance(self, residual: Tensor) -> Tensor:
         white = _solve(self.root, residual[..., None])
         return ops.sum(ops.square(white), axis=(-2, -1))
 
-    def noise(self, shape, seed):
+    def noise(self, shape: Any, seed: Any) -> Tensor:
         normal = keras.random.normal(shape, dtype=self.scale.dtype, seed=seed)
         return _times(self.root, normal)
 
-    def matrix(self):
+    def matrix(self) -> Tensor:
         return ops.matmul(self.root, ops.swapaxes(self.root, -1, -2))
 
-    def precision_diagonal(self):
+    def precision_diagonal(self) -> Tensor:
         return ops.sum(ops.square(_solve(self.root, _eye(self.scale))), axis=-2)
 
 
-def cholesky_parameters(covariance) -> dict:
+def cholesky_parameters(covariance: Tensor) -> dict[str, Any]:
     """`scale` and `lower` of a covariance matrix `(..., d, d)`."""
     root = ops.cholesky(covariance)
     scale = ops.diagonal(root, axis1=-2, axis2=-1)
@@ -168,16 +171,16 @@ def cholesky_parameters(covariance) -> dict:
     return {"scale": scale, "lower": entries / ops.take(scale, rows, axis=-1)}
 
 
-def _times(matrix, vector):
+def _times(matrix: Tensor, vector: Tensor) -> Tensor:
     """The product; on PyTorch `ops.matmul` casts float64 to float32."""
     return ops.sum(matrix * vector[..., None, :], axis=-1)
 
 
-def _eye(like):
+def _eye(like: Tensor) -> Tensor:
     return ops.eye(like.shape[-1], dtype=like.dtype)
 
 
-def _solve(root, right, lower=True):
+def _solve(root: Tensor, right: Tensor, lower: bool = True) -> Tensor:
     """`root^-1 right` for a triangular root, after broadcasting both."""
     zeros = ops.zeros_like(root[..., :1, :1] + right[..., :1, :1])
     return ops.solve_triangular(root + zeros, right + zeros, lower=lower)

@@ -11,17 +11,20 @@ import math
 from keras import ops
 
 from keras_likelihood.backend.operations import clip
+from keras_likelihood.backend.types import Tensor
 
 HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
 _LARGEST_EXPONENT = 40.0
 
 
-def smallest(x) -> float:
+def smallest(x: Tensor) -> float:
     """A number close to the smallest positive number of the dtype of `x`."""
     return 1e-300 if ops.dtype(x) == "float64" else 1e-37
 
 
-def relative_entropy(x, y, difference=None):
+def relative_entropy(
+    x: Tensor, y: Tensor, difference: Tensor | None = None
+) -> Tensor:
     """`x log(x / y) - x + y`, which is 0 at `x = y` and positive elsewhere.
 
     Near `x = y`, where the three terms cancel, it is computed by a series in
@@ -46,7 +49,7 @@ def relative_entropy(x, y, difference=None):
     return ops.where(near, close, far)
 
 
-def stirling_remainder(a):
+def stirling_remainder(a: Tensor) -> Tensor:
     """`log G(a) - (a - 1/2) log(a) + a - log(2 pi) / 2`, for `a > 0`.
 
     It decreases from infinity at 0 to 0 as `a` grows. Arguments below 8 are
@@ -69,13 +72,13 @@ def stirling_remainder(a):
     return moved + u * (1 / 12 - u2 * (1 / 360 - u2 * series))
 
 
-def log_gamma(a):
+def log_gamma(a: Tensor) -> Tensor:
     """`log G(a)` for `a > 0`."""
     a = clip(a, 1e-37, 1e37)
     return (a - 0.5) * ops.log(a) - a + HALF_LOG_2_PI + stirling_remainder(a)
 
 
-def trigamma(a):
+def trigamma(a: Tensor) -> Tensor:
     """Second derivative of `log G(a)`, for `a > 0`."""
     a = clip(a, 1e-15, 1e30)
     total = 0.0
@@ -87,13 +90,13 @@ def trigamma(a):
     return total + u * (1 + u * (0.5 + u * series))
 
 
-def bounded_exp(x):
+def bounded_exp(x: Tensor) -> Tensor:
     """`exp(x)` up to 40 and its tangent beyond, to avoid overflow."""
     low = clip(x, -math.inf, _LARGEST_EXPONENT)
     return ops.exp(low) * (1 + ops.relu(x - _LARGEST_EXPONENT))
 
 
-def floor(x):
+def floor(x: Tensor) -> Tensor:
     """Floor; on PyTorch and JAX `ops.floor` casts float64 to float32."""
     nearest = ops.round(x)
     return ops.where(nearest > x, nearest - 1, nearest)

@@ -1,11 +1,14 @@
 """Student's t likelihood."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import keras
 from keras import ops
 
 from keras_likelihood.backend.operations import clip, seed_generator
+from keras_likelihood.backend.types import Tensor
 from keras_likelihood.constraints import Softplus
 from keras_likelihood.likelihoods.location_scale import SCALE, LocationScale
 from keras_likelihood.likelihoods.parameter import Parameter
@@ -30,14 +33,14 @@ class StudentT(LocationScale):
 
     parameters = (Parameter("df", Softplus(floor=1.0), initial=4.0), SCALE)
 
-    def standard_nll(self, z):
+    def standard_nll(self, z: Tensor) -> Tensor:
         return self.prepared_nll()(z)
 
-    def prepared_nll(self):
+    def prepared_nll(self) -> Callable[[Tensor], Tensor]:
         log_partition = HALF_LOG_2_PI + normalizer_excess(0.5 * self.df)
         return lambda z: _loss(z, self.df) + log_partition
 
-    def sample(self, count=None, seed=None):
+    def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
         seed = seed_generator(seed)
         # Larger degrees of freedom are equivalent to infinity in float32.
         half_df = clip(0.5 * self.df, 0.0, 1e14)
@@ -46,29 +49,43 @@ class StudentT(LocationScale):
         draw = normal * ops.sqrt(half_df / gamma)
         return self.prediction + self.scale * draw
 
-    def standard_variance(self):
+    def standard_variance(self) -> Tensor:
         """`df / (df - 2)`, infinite for df in (1, 2] and NaN up to 1."""
         finite = 1 + 2 / clip(self.df - 2, 1e-30, math.inf)
         variance = ops.where(self.df > 2, finite, math.inf)
         return ops.where(self.df > 1, variance, float("nan"))
 
-    def standard_information(self):
+    def standard_information(self) -> Tensor:
         return 1 - 2 / (self.df + 3)
 
-    def scale_exponent(self):
+    def standard_crps(self, z: Tensor) -> Tensor:
+        """Infinite up to df = 1, where the mean does not exist."""
+        exists = self.df > 1
+        df = ops.where(exists, self.df, 2.0)
+        twin = StudentT(ops.zeros_like(z), df=df)
+        density = ops.exp(-twin.standard_nll(z))
+        centre = z * (2 * twin.standard_cdf(z) - 1)
+        tails = 2 * density * (df + ops.square(z)) / (df - 1)
+        # With B the beta function, `B(1/2, df - 1/2) / B(1/2, df / 2)^2`.
+        excess = normalizer_excess(df - 0.5) - 2 * normalizer_excess(0.5 * df)
+        ratio = 0.5 * df * ops.exp(excess) / ops.sqrt(math.pi * (df - 0.5))
+        spread = 2 * ops.sqrt(df) / (df - 1) * ratio
+        return ops.where(exists, centre + tails - spread, math.inf)
+
+    def scale_exponent(self) -> Tensor:
         return 2 - 6 / (self.df + 5)
 
-    def standard_log_mgf(self, t):
+    def standard_log_mgf(self, t: Tensor) -> Tensor | None:
         return ops.where(t == 0, ops.zeros_like(t), math.inf)
 
-    def mean(self):
+    def mean(self) -> Tensor:
         return ops.where(self.df > 1, self.prediction, float("nan"))
 
-    def _as_tfp(self, tfp):
+    def _as_tfp(self, tfp: Any) -> Any:
         return tfp.StudentT(self.df, self.prediction, self.scale)
 
 
-def _loss(z, df):
+def _loss(z: Tensor, df: Tensor) -> Tensor:
     """`(df + 1) / 2 * log(1 + z^2 / df)`, for df up to infinity.
 
     Small ratios `z^2 / df` may underflow. For these a series corrects
@@ -95,7 +112,7 @@ _SMALL = 0.03
 """The `|z| / sqrt(df)` up to which five terms of the series suffice."""
 
 
-def normalizer_excess(a):
+def normalizer_excess(a: Tensor) -> Tensor:
     """`log(a) / 2 + log G(a) - log G(a + 1/2)` for a > 0, to full precision.
 
     It decreases to 0 as `a` grows. For large `a` a difference of two log-gammas

@@ -1,10 +1,12 @@
 """Logarithms of probabilities, accurate far out in the tails."""
 
 import math
+from typing import Any
 
 from keras import ops
 
 from keras_likelihood.backend.operations import clip
+from keras_likelihood.backend.types import Tensor
 
 _SMALLEST = 1e-37
 """Replaces a probability of 0, which has no logarithm."""
@@ -13,18 +15,18 @@ EMPTY = -1e30
 _ROOT = math.sqrt(0.5)
 
 
-def safe_log(p):
+def safe_log(p: Tensor) -> Tensor:
     """`log(p)` of a probability, finite even if p is 0."""
     return ops.log(clip(p, _SMALLEST, math.inf))
 
 
-def log_normal_cdf(z):
+def log_normal_cdf(z: Tensor) -> Tensor:
     """Logarithm of the standard normal distribution function."""
     right = ops.log1p(-0.5 * ops.erfc(_ROOT * clip(z, -1.0, math.inf)))
     return ops.where(z > 0, right, _log_left_tail(z))
 
 
-def _log_left_tail(z):
+def _log_left_tail(z: Tensor) -> Tensor:
     """The same for `z <= 0`, by an asymptotic series in `1 / z^2` far out."""
     far = -20.0 if ops.dtype(z) == "float64" else -10.0
     # The bounds lie outside of the selected range, because clipping halves
@@ -39,7 +41,7 @@ def _log_left_tail(z):
     return ops.where(z > far, near, tail - 0.5 * ops.square(x))
 
 
-def normal_log_quantile(log_p):
+def normal_log_quantile(log_p: Tensor) -> Tensor:
     """The `z <= 0` with `log_normal_cdf(z) = log_p <= log(1/2)`.
 
     Newton's method starts from formula 26.2.23 of Abramowitz and Stegun, whose
@@ -60,19 +62,19 @@ def normal_log_quantile(log_p):
     return ops.where(is_end, -math.inf, z)
 
 
-def log_one_minus_exp(gap):
+def log_one_minus_exp(gap: Tensor) -> Tensor:
     """`log(1 - exp(-gap))` for `gap > 0`."""
     small = ops.log(-ops.expm1(-clip(gap, _SMALLEST, 1.0)))
     large = ops.log1p(-ops.exp(-clip(gap, 0.5, math.inf)))
     return ops.where(gap < 0.7, small, large)
 
 
-def log_add(x, y):
+def log_add(x: Tensor, y: Tensor) -> Tensor:
     """`log(exp(x) + exp(y))`; `ops.logaddexp` is float32 on PyTorch."""
     return ops.where(x > y, x, y) + ops.log1p(ops.exp(-ops.abs(x - y)))
 
 
-def both_tails(is_below, log_tail):
+def both_tails(is_below: Tensor, log_tail: Tensor) -> tuple[Tensor, Tensor]:
     """`(log P(Y <= y), log P(Y > y))` from the smaller of the two."""
     rest = log_one_minus_exp(clip(-log_tail, _SMALLEST, math.inf))
     return (
@@ -81,7 +83,7 @@ def both_tails(is_below, log_tail):
     )
 
 
-def smaller_tail(log_p, upper):
+def smaller_tail(log_p: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
     """`(log_p, upper)` of the smaller of the two tails that end at one y."""
     is_large = log_p > math.log(0.5) + 1e-6
     rest = log_one_minus_exp(clip(-log_p, _SMALLEST, math.inf))
@@ -89,7 +91,7 @@ def smaller_tail(log_p, upper):
     return ops.where(is_large, rest, log_p), ops.logical_xor(upper, is_large)
 
 
-def log_hazard(log_p, upper):
+def log_hazard(log_p: Tensor, upper: Tensor) -> Tensor:
     """`log(h)` for a tail of probability `exp(-h)` (upper) or `1 - exp(-h)`."""
     lower = -log_one_minus_exp(clip(-log_p, _SMALLEST, 80.0))
     # A small probability equals its hazard.
@@ -97,7 +99,7 @@ def log_hazard(log_p, upper):
     return ops.where(upper, ops.log(clip(-log_p, _SMALLEST, math.inf)), lower)
 
 
-def log_probability(distribution, low, high):
+def log_probability(distribution: Any, low: Tensor, high: Tensor) -> Tensor:
     """`log P(low < Y <= high)`, accurate in both tails.
 
     If the range is narrow compared to the distribution, the result is density

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from keras import ops
 
 from keras_likelihood.backend.operations import clip
+from keras_likelihood.backend.types import Tensor
 from keras_likelihood.constraints import AffineSigmoid, Constraint, Exp
 from keras_likelihood.likelihoods import expectations
 from keras_likelihood.likelihoods.likelihood import Likelihood
@@ -35,20 +36,20 @@ class Bijector:
     prediction_constraint: ClassVar[Constraint | None] = None
     """Map from the reals to the range of the targets."""
 
-    def __init_subclass__(cls, **kwargs):
+    def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.name = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
         _REGISTRY[cls.name] = cls
 
-    def __call__(self, y):
+    def __call__(self, y: Tensor) -> Tensor:
         """The map, for targets strictly inside (low, high)."""
         raise NotImplementedError
 
-    def inverse(self, u):
+    def inverse(self, u: Tensor) -> Tensor:
         """`y` such that `map(y) = u`."""
         raise NotImplementedError
 
-    def log_slope(self, y):
+    def log_slope(self, y: Tensor) -> Tensor:
         """`log(d map(y) / dy)`."""
         raise NotImplementedError
 
@@ -57,7 +58,7 @@ class Bijector:
         """Ends of the range of the map."""
         return -math.inf, math.inf
 
-    def inside(self, y):
+    def inside(self, y: Tensor) -> Tensor:
         """`y`, moved away from the ends of (low, high)."""
         if self.low == -math.inf and self.high == math.inf:
             return y
@@ -69,7 +70,7 @@ class Bijector:
             high = high - 6e-8 * max(abs(high), width)
         return clip(y, low, high)
 
-    def __str__(self):
+    def __str__(self) -> str:
         names = [f.name for f in dataclasses.fields(self) if f.init]
         numbers = ",".join(str(getattr(self, name)) for name in names)
         return f"{self.name}({numbers})" if numbers else self.name
@@ -83,13 +84,13 @@ class Logit(Bijector):
     high = 1.0
     prediction_constraint = AffineSigmoid(0.0, 1.0)
 
-    def __call__(self, y):
+    def __call__(self, y: Tensor) -> Tensor:
         return ops.log(y) - ops.log1p(-y)
 
-    def inverse(self, u):
+    def inverse(self, u: Tensor) -> Tensor:
         return ops.sigmoid(u)
 
-    def log_slope(self, y):
+    def log_slope(self, y: Tensor) -> Tensor:
         return -ops.log(y) - ops.log1p(-y)
 
 
@@ -109,12 +110,12 @@ class BoxCox(Bijector):
     low = 0.0
     prediction_constraint = Exp()
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "power", float(self.power))
         if not math.isfinite(self.power):
             raise ValueError(f"`power` must be finite. Received: {self.power}")
 
-    def __call__(self, y):
+    def __call__(self, y: Tensor) -> Tensor:
         if self.power == 0:
             return ops.log(y)
         u = self.power * ops.log(y)
@@ -122,24 +123,24 @@ class BoxCox(Bijector):
         found = ops.where(ops.abs(u) < 0.7, ops.expm1(u), y**self.power - 1)
         return found / self.power
 
-    def inverse(self, u):
+    def inverse(self, u: Tensor) -> Tensor:
         if self.power == 0:
             return ops.exp(u)
         # Outside of the image the target is at the end of its range.
         inside = clip(self.power * u, -1 + 1e-7, math.inf)
         return ops.exp(ops.log1p(inside) / self.power)
 
-    def log_slope(self, y):
+    def log_slope(self, y: Tensor) -> Tensor:
         return (self.power - 1) * ops.log(y)
 
-    def inside(self, y):
+    def inside(self, y: Tensor) -> Tensor:
         if self.power >= 0:
             return super().inside(y)
         # The gradient of smaller values would overflow.
         return clip(y, 10.0 ** (8 / self.power), math.inf)
 
     @property
-    def image(self):
+    def image(self) -> tuple[float, float]:
         end = -1 / self.power if self.power else -math.inf
         return (end, math.inf) if self.power >= 0 else (-math.inf, end)
 
@@ -151,7 +152,7 @@ class Log(BoxCox):
     power: float = dataclasses.field(default=0.0, init=False)
 
 
-def _get_bijector(identifier) -> Bijector:
+def _get_bijector(identifier: Any) -> Bijector:
     """Returns a `Bijector`, given itself or a name such as `"box_cox(0.5)"`."""
     if isinstance(identifier, Bijector):
         return identifier
@@ -198,7 +199,7 @@ class Transformed(Wrapper):
     mapped_likelihood: ClassVar[type[Likelihood]]
 
     @classmethod
-    def define(cls, likelihood, bijector):
+    def define(cls, likelihood: Any, bijector: Any) -> dict[str, Any]:
         inner: Any = cls.require_numbers(likelihood)
         if inner.is_discrete or inner.prediction_constraint is not None:
             raise ValueError(
@@ -224,31 +225,31 @@ class Transformed(Wrapper):
         values = {**self.values(), "prediction": location}
         return self.mapped_likelihood(**values)
 
-    def nll(self, y):
+    def nll(self, y: Tensor) -> Tensor:
         inside = self.bijector.inside(y)
         nll = self.inner.nll(self.bijector(inside))
         nll = nll - self.bijector.log_slope(inside)
         return self._or_nan(nll, self.is_possible(y))
 
     @classmethod
-    def is_possible(cls, y):
+    def is_possible(cls, y: Tensor) -> Any:
         return (y > cls.bijector.low) & (y < cls.bijector.high)
 
-    def log_tail(self, y, upper):
+    def log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
         inside = self.bijector.inside(y)
         found = self.inner.log_tail(self.bijector(inside), upper)
         end = ops.logical_or(y <= self.bijector.low, y >= self.bijector.high)
         is_empty = ops.logical_xor(upper, y <= self.bijector.low)
         return ops.where(end, ops.where(is_empty, EMPTY, 0.0), found)
 
-    def tail_quantile(self, log_p, upper):
+    def tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
         return self.bijector.inverse(self.inner.tail_quantile(log_p, upper))
 
-    def sample(self, count=None, seed=None):
+    def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
         drawn = self.bijector.inverse(self.inner.sample(count, seed))
         return self.bijector.inside(drawn)
 
-    def _moments(self):
+    def _moments(self) -> tuple[Tensor, Tensor]:
         """By the moment-generating function of `log(y)`, or by quadrature."""
         inner, map_ = self.inner, self.bijector
         is_log = getattr(map_, "power", None) == 0
@@ -269,15 +270,15 @@ class Transformed(Wrapper):
             for known, found in zip((mean, variance), numeric, strict=True)
         )
 
-    def information(self):
+    def information(self) -> Tensor:
         """Information of the transformed target times `map'(prediction)^2`."""
         inside = self.bijector.inside(self.prediction)
         slope = ops.exp(self.bijector.log_slope(inside))
         return self.inner.information() * ops.square(slope)
 
-    def typical_outcome(self):
+    def typical_outcome(self) -> Tensor:
         outcome = self.bijector.inverse(self.inner.typical_outcome())
         return ops.stop_gradient(outcome)
 
-    def edges(self):
+    def edges(self) -> Tensor:
         return self.bijector.inverse(self.inner.edges())

@@ -1,12 +1,13 @@
 """Likelihoods of truncated and of rounded targets."""
 
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from keras import ops
 
 from keras_likelihood.backend.gradients import value_and_gradient
 from keras_likelihood.backend.operations import clip
+from keras_likelihood.backend.types import Shape, Tensor
 from keras_likelihood.likelihoods import expectations
 from keras_likelihood.likelihoods.parametrized import Wrapper
 from keras_likelihood.likelihoods.special import floor, smallest
@@ -44,7 +45,9 @@ class Truncated(Wrapper):
     _range: ClassVar[tuple[float, float]]
 
     @classmethod
-    def define(cls, likelihood, *, low=None, high=None):
+    def define(
+        cls, likelihood: Any, *, low: Any = None, high: Any = None
+    ) -> dict[str, Any]:
         inner = cls.require_numbers(likelihood)
         start = -math.inf if low is None else float(low)
         end = math.inf if high is None else float(high)
@@ -61,29 +64,29 @@ class Truncated(Wrapper):
             "allowed": f"in [{start}, {end}]",
         }
 
-    def _ends(self):
+    def _ends(self) -> tuple[Tensor, Tensor]:
         """Ends in the prediction's shape, such that outcomes exceed `low`."""
         low, high = self._range
         ones = ops.ones_like(self.prediction)
         return (low - self.is_discrete) * ones, high * ones
 
-    def nll(self, y):
+    def nll(self, y: Tensor) -> Tensor:
         inner, inside = self.inner, self.is_possible(y)
         possible = ops.where(inside, y, self.typical_outcome())
         nll = inner.nll(possible) + log_probability(inner, *self._ends())
         return self._or_nan(nll, inside)
 
     @classmethod
-    def check_targets(cls, y, prediction_shape):
+    def check_targets(cls, y: Tensor, prediction_shape: Shape) -> None:
         cls.likelihood.check_targets(y, prediction_shape)
         super().check_targets(y, prediction_shape)
 
     @classmethod
-    def is_possible(cls, y):
+    def is_possible(cls, y: Tensor) -> Any:
         low, high = cls._range
         return (y >= low) & (y <= high)
 
-    def log_tail(self, y, upper):
+    def log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
         low, high = self._ends()
         inner = self.inner
         y = clip(y, low + ops.zeros_like(y), high + ops.zeros_like(y))
@@ -95,7 +98,7 @@ class Truncated(Wrapper):
         share = share - log_probability(inner, low, high)
         return ops.where(empty, EMPTY, clip(share, -math.inf, 0.0))
 
-    def _solve(self, log_p, upper):
+    def _solve(self, log_p: Tensor, upper: Tensor) -> Tensor:
         # Use the tail of the likelihood in which the range lies, or the given
         # tail if the range contains the median.
         inner = self.inner
@@ -120,7 +123,9 @@ class Truncated(Wrapper):
             found = ops.where(is_far, end + apart, found)
         return clip(found, *self._range)
 
-    def _exponential(self, mass):
+    def _exponential(
+        self, mass: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Exponential approximation for a range far from the centre.
 
         Next to an end of the range it is accurate to four digits, while numbers
@@ -141,7 +146,7 @@ class Truncated(Wrapper):
         is_far &= ops.abs(mass + nll + ops.log(rate)) < 0.01 + 1e-6 * nll
         return is_far, end, sign, ops.where(is_far, rate, ops.ones_like(rate))
 
-    def _moments(self):
+    def _moments(self) -> tuple[Tensor, Tensor]:
         mean, variance = expectations.moments(self)
         if self.is_discrete:
             return mean, variance
@@ -152,10 +157,10 @@ class Truncated(Wrapper):
             ops.where(is_far, 1 / ops.square(rate), variance),
         )
 
-    def typical_outcome(self):
+    def typical_outcome(self) -> Tensor:
         return clip(self.inner.typical_outcome(), *self._range)
 
-    def edges(self):
+    def edges(self) -> Tensor:
         edges, inner = super().edges(), self.inner
         if not inner._overrides("edges"):
             return edges
@@ -187,7 +192,7 @@ class Rounded(Wrapper):
     step: ClassVar[float]
 
     @classmethod
-    def define(cls, likelihood, *, step=1.0):
+    def define(cls, likelihood: Any, *, step: Any = 1.0) -> dict[str, Any]:
         inner = cls.require_numbers(likelihood)
         if inner.is_discrete or not 0 < step < float("inf"):
             raise ValueError(
@@ -197,44 +202,44 @@ class Rounded(Wrapper):
         own = {"step": float(step), "allowed": f"multiples of {float(step)}"}
         return {**cls.attributes_of(inner), "is_discrete": True, **own}
 
-    def _on_grid(self, y):
+    def _on_grid(self, y: Tensor) -> Tensor:
         return self.step * ops.round(y / self.step)
 
-    def nll(self, y):
+    def nll(self, y: Tensor) -> Tensor:
         y = self._on_grid(y)
         half = 0.5 * self.step
         return -log_probability(self.inner, y - half, y + half)
 
     @classmethod
-    def is_possible(cls, y):
+    def is_possible(cls, y: Tensor) -> Any:
         steps = abs(y / cls.step)
         return abs((steps + 0.5) % 1 - 0.5) < 1e-3 + 1e-6 * steps
 
-    def cdf_below(self, y):
+    def cdf_below(self, y: Tensor) -> Tensor:
         y = self._on_grid(y)
         return self.inner.cdf(y - 0.5 * self.step)
 
-    def log_tail(self, y, upper):
+    def log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
         y = self.step * floor(y / self.step + 1e-4)
         return self.inner.log_tail(y + 0.5 * self.step, upper)
 
-    def tail_quantile(self, log_p, upper):
+    def tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
         return self._on_grid(self.inner.tail_quantile(log_p, upper))
 
-    def sample(self, count=None, seed=None):
+    def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
         return self._on_grid(self.inner.sample(count, seed))
 
-    def scale_exponent(self):
+    def scale_exponent(self) -> Tensor:
         return self.inner.scale_exponent()
 
-    def typical_outcome(self):
+    def typical_outcome(self) -> Tensor:
         return self._on_grid(self.inner.typical_outcome())
 
-    def edges(self):
+    def edges(self) -> Tensor:
         return self._on_grid(self.inner.edges())
 
 
-def _tail(distribution, x, upper):
+def _tail(distribution: Any, x: Tensor, upper: Tensor) -> Tensor:
     """`log_tail` at a bound, which may be infinite."""
     is_end = ops.isinf(x)
     finite = ops.where(is_end, distribution.typical_outcome(), x)

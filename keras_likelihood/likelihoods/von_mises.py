@@ -1,10 +1,13 @@
 """The von Mises likelihood of angles."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 from keras import ops
 
 from keras_likelihood.backend.operations import bessel, clip, trigonometric
+from keras_likelihood.backend.types import Tensor
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.likelihoods import quadrature
 from keras_likelihood.likelihoods.likelihood import Likelihood
@@ -41,19 +44,19 @@ class VonMises(Likelihood):
         Parameter("concentration", ShiftedSoftplus(0.01), initial=1.0),
     )
 
-    def nll(self, y):
+    def nll(self, y: Tensor) -> Tensor:
         sine = trigonometric("sin", 0.5 * self._angle(y))
         return 2 * self.concentration * ops.square(sine) + self._partition()
 
-    def _angle(self, y):
+    def _angle(self, y: Tensor) -> Tensor:
         """The angle from the prediction, in [-2 pi, 2 pi]."""
         # The difference of two large angles would lose digits.
         return wrapped(y) - wrapped(self.prediction)
 
-    def _partition(self):
+    def _partition(self) -> Tensor:
         return math.log(2 * math.pi) + ops.log(bessel(0, self.concentration))
 
-    def _line(self):
+    def _line(self) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         """`width`, and the NLL of `z = width tan(angle / 2)`.
 
         The density of z decreases from 0 on and has about unit width. It is
@@ -62,7 +65,7 @@ class VonMises(Likelihood):
         width = ops.sqrt(1 + 4 * self.concentration)
         constant = self._partition() + ops.log(0.5 * width)
 
-        def nll(z):
+        def nll(z: Tensor) -> Tensor:
             t = ops.abs(z / width)
             square = ops.square(clip(t, 0.0, _FAR))
             slope = ops.log1p(square) + 2 * ops.log(clip(t / _FAR, 1.0, 1e37))
@@ -71,10 +74,10 @@ class VonMises(Likelihood):
 
         return width, nll
 
-    def log_tail(self, y, upper):
+    def log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
         return self._compiled("_log_tail", wrapped(self._angle(y)), upper)
 
-    def _log_tail(self, angle, upper):
+    def _log_tail(self, angle: Tensor, upper: Tensor) -> Tensor:
         """`log_tail` of an angle in [-pi, pi] relative to the prediction."""
         width, nll = self._line()
         cosine = trigonometric("sin", 0.5 * (math.pi - ops.abs(angle)))
@@ -82,30 +85,30 @@ class VonMises(Likelihood):
         z = width * tangent
         return quadrature.log_cdf(nll, ops.where(upper, -z, z))
 
-    def _solve(self, log_p, upper):
+    def _solve(self, log_p: Tensor, upper: Tensor) -> Tensor:
         width, nll = self._line()
         z = quadrature.log_quantile(nll, log_p)
         angle = 2 * trigonometric("arctan", z / width)
         return self.prediction + ops.where(upper, -angle, angle)
 
-    def sample(self, count=None, seed=None):
+    def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
         return wrapped(super().sample(count, seed))
 
-    def mean(self):
+    def mean(self) -> Tensor:
         """Mean direction: the prediction, in (-pi, pi]."""
         return wrapped(self.prediction)
 
-    def information(self):
+    def information(self) -> Tensor:
         """`concentration I1(concentration) / I0(concentration)`."""
         kappa = self.concentration
         each = kappa * bessel(1, kappa) / bessel(0, kappa)
         return ops.broadcast_to(each, ops.shape(self.prediction))
 
-    def _as_tfp(self, tfp):
+    def _as_tfp(self, tfp: Any) -> Any:
         return tfp.VonMises(self.prediction, self.concentration)
 
 
-def wrapped(angle):
+def wrapped(angle: Tensor) -> Tensor:
     """The same angle in (-pi, pi]."""
     turns = ops.stop_gradient(-floor(0.5 - angle / (2 * math.pi)))
     return angle - _TURN * turns - (2 * math.pi - _TURN) * turns

@@ -13,10 +13,10 @@ from keras_likelihood.metrics.class_metrics import (
 )
 from keras_likelihood.metrics.distribution_metrics import (
     CalibrationError,
+    ContinuousRankedProbabilityScore,
     DistributionMetric,
     IntervalCoverage,
     NegativeLogLikelihood,
-    NormalCRPS,
     Sharpness,
 )
 
@@ -28,7 +28,7 @@ __all__ = [
     "ExpectedCalibrationError",
     "IntervalCoverage",
     "NegativeLogLikelihood",
-    "NormalCRPS",
+    "ContinuousRankedProbabilityScore",
     "Sharpness",
     "functions",
 ]

@@ -1,13 +1,11 @@
 """Metrics of predicted distributions and of class probabilities."""
 
-import math
-
 import keras
 from keras import ops
 
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.registration import serializable, snake_case
-from keras_likelihood.likelihoods import Bernoulli, Likelihood, Normal, Softmax
+from keras_likelihood.likelihoods import Bernoulli, Likelihood, Softmax
 from keras_likelihood.likelihoods.censored import is_exact
 from keras_likelihood.likelihoods.checks import check_argument, check_coverage
 from keras_likelihood.likelihoods.output import distribution_of
@@ -278,25 +276,14 @@ class IntervalCoverage(MeanOverOutcomes):
 
 
 @serializable
-class NormalCRPS(MeanOverOutcomes):
-    """Continuous ranked probability score of normal predictions.
+class ContinuousRankedProbabilityScore(MeanOverOutcomes):
+    """Continuous ranked probability score, `E|Y - y| - E|Y - Y'| / 2`.
 
-        CRPS = s (z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi)),
-        z = (y - prediction) / s
-
-    Predictions must be `Normal`.
+    It has the unit of the targets. Smaller values are better.
     """
 
-    def __init__(self, likelihood="normal", **options):
-        super().__init__(likelihood, **options)
-        fits = self.likelihood is Normal
-        check_argument("likelihood", self.likelihood.name(), fits, "'normal'")
-
     def values(self, distribution, y_true):
-        z = distribution.standardize(y_true)
-        density = ops.exp(-distribution.standard_nll(z))
-        score = z * (2 * distribution.standard_cdf(z) - 1) + 2 * density
-        return distribution.scale * (score - 1 / math.sqrt(math.pi))
+        return distribution.crps(y_true)
 
 
 @serializable

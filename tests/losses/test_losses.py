@@ -14,7 +14,7 @@ from tests import contracts
 from tests.autodiff import gradients
 from tests.contracts import UNITS, as_numpy
 
-OF_ANY_LIKELIHOOD = ["LikelihoodLoss", "LocationScaleLoss"]
+OF_ANY_LIKELIHOOD = ["CRPS", "LikelihoodLoss", "LocationScaleLoss"]
 # Their likelihoods are made from arguments; see `test_families.py`.
 OF_ANY_LIKELIHOOD += ["OrdinalLoss", "QuantilesLoss", "ZeroInflatedLoss"]
 OF_ANY_LIKELIHOOD += ["MultivariateNormalLoss", "MultivariateStudentTLoss"]

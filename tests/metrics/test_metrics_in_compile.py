@@ -8,7 +8,7 @@ import keras_likelihood as kl
 from keras_likelihood import losses, metrics
 from tests import contracts
 
-OF_ANY = {"LikelihoodLoss", "LocationScaleLoss"}
+OF_ANY = {"CRPS", "LikelihoodLoss", "LocationScaleLoss"}
 OF_ANY |= {"MultivariateNormalLoss", "MultivariateStudentTLoss"}
 # Losses of families, whose likelihood is made from arguments.
 OF_ANY |= {
@@ -25,7 +25,7 @@ METRICS = {
     "coverage": lambda: metrics.IntervalCoverage(0.8),
     "nll": lambda: metrics.NegativeLogLikelihood(),
     "sharpness": lambda: metrics.Sharpness(),
-    "crps": lambda: metrics.NormalCRPS(),
+    "crps": lambda: metrics.ContinuousRankedProbabilityScore(),
     "ece": lambda: metrics.ExpectedCalibrationError(),
     "classwise_ece": lambda: metrics.ExpectedCalibrationError(
         classwise=True, classes=3, name="classwise"
@@ -250,7 +250,7 @@ def test_a_missing_parameter_is_an_error():
         metrics.IntervalCoverage(),
         metrics.CalibrationError(),
         metrics.Sharpness(),
-        metrics.NormalCRPS(),
+        metrics.ContinuousRankedProbabilityScore(),
     ):
         with pytest.raises(ValueError, match="`scale`.*only a prediction"):
             metric.update_state(y, y)
@@ -260,7 +260,6 @@ def test_a_missing_parameter_is_an_error():
     "loss, metric, message",
     [
         ("normal", metrics.BrierScore, "likelihood of classes.*normal"),
-        ("laplace", metrics.NormalCRPS, "laplace.*Received"),
         ("softmax", metrics.Sharpness, "temperature.*Received: 'scale'"),
         (
             "normal",

@@ -103,7 +103,7 @@ def test_regression_metrics_against_scipy():
     found = stream(metrics.IntervalCoverage(0.8), y, (mean, scale))
     expected = functions.interval_coverage(law.cdf(y), 0.8)
     assert found == pytest.approx(expected, abs=1e-6)
-    found = stream(metrics.NormalCRPS(), y, (mean, scale))
+    found = stream(metrics.ContinuousRankedProbabilityScore(), y, (mean, scale))
     assert found == pytest.approx(
         functions.normal_crps(y, mean, scale), rel=1e-4
     )
