@@ -94,7 +94,10 @@ def _examine(args, model, data, test):
         calibration = parts.check_calibration(task, args)
         on_progress(55, 100)
         with files.running(args.model, args.data):
-            doubtful = parts.check_labels(model, data, labels, task, args)
+            judged_x = test["x"] if args.test else x[judged]
+            doubtful = parts.check_labels(
+                model, data, labels, task, args, judged_x
+            )
         on_progress(65, 100)
 
         def on_round(round_, rounds):

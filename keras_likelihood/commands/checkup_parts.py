@@ -22,6 +22,8 @@ _FAR = 6.0
 """Robust deviations above the median at which a score stands out."""
 _UNSURE = 0.6
 """The model counts as unsure if the probability of its answer is lower."""
+_DRAWS = 3
+"""Sets of labels that are drawn from the recalibrated model."""
 _DIAGNOSED = 5000
 """Largest number of examples in a diagnosis."""
 
@@ -91,8 +93,8 @@ def check_calibration(task, args) -> Part:
     return Part(title, summary, body, verdict, advice, command, numbers)
 
 
-def check_labels(model, data, names, task, args) -> Part:
-    """Finds doubtful labels or targets."""
+def check_labels(model, data, names, task, args, judged) -> Part:
+    """Finds doubtful labels or targets; `judged` are the inputs judged on."""
     classes = task.name == "classification"
     what = "labels" if classes else "targets"
     title = f"Doubtful {what}"
@@ -107,6 +109,19 @@ def check_labels(model, data, names, task, args) -> Part:
     if classes and "p(predicted)" in report.columns:
         words.append(_keep_knowable(report))
     n, issues = len(report.scores), report.num_issues
+    summary = f"{issues:,} of {n:,} {what} are suspected ({issues / n:.1%})."
+    is_usual = not issues
+    if is_usual:
+        summary = f"None of the {n:,} {what} is suspected."
+    elif classes and np.ndim(data["y"]) == 1:
+        usual = _usual_share(model, judged, task, options)
+        is_usual = issues <= n * usual + 2 * np.sqrt(n * usual)
+        words.append(
+            f"If labels are drawn from the probabilities of the recalibrated "
+            f"model, so that none is wrong, {usual:.1%} are suspected."
+        )
+        if is_usual:
+            summary += " That is no more than if all labels were right."
     worst = worst_examples(report, most=_MOST)
     table = _examples_table(
         f"The most suspicious {what}" if issues else "The highest scores",
@@ -117,15 +132,28 @@ def check_labels(model, data, names, task, args) -> Part:
     )
     return Part(
         title,
-        f"{issues:,} of {n:,} {what} are suspected ({issues / n:.1%})."
-        if issues
-        else f"None of the {n:,} {what} is suspected.",
+        summary,
         [*words, table],
-        "look" if issues else "good",
+        "good" if is_usual else "look",
         f"review the {what} on the page of an audit and correct them",
         shell_on_data(args, "audit", output=unused("audit.html")),
         {"suspected": issues, "examples": n, "worst": worst},
     )
+
+
+def _usual_share(model, x, task, options) -> float:
+    """Share of suspected labels if the recalibrated model draws them."""
+    p = task.probabilities("auto").reshape(len(x), -1)
+    p = np.concatenate([1 - p, p], axis=1) if p.shape[1] == 1 else p
+    random, shares = np.random.default_rng(0), []
+    for _ in range(_DRAWS):
+        steps = p.cumsum(axis=1)[:, :-1]
+        drawn = (random.random((len(p), 1)) > steps).sum(axis=1)
+        report = audit(model, x, drawn, None, **options)
+        if "p(predicted)" in report.columns:
+            _keep_knowable(report)
+        shares.append(report.num_issues / len(p))
+    return float(np.mean(shares))
 
 
 def _keep_knowable(report):

@@ -7,7 +7,8 @@ import numpy as np
 
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.outliers.detector import OutlierDetector
-from keras_likelihood.reading import read_output
+from keras_likelihood.reading import ModelGraph, read_output, stock_models
+from keras_likelihood.reading.endings import PROBABILITIES
 from keras_likelihood.reading.reading import per_example
 
 
@@ -17,7 +18,12 @@ class ScoreDetector(OutlierDetector):
 
         score = mean over elements of log parameter
 
-    The score is the logarithm of the score of `kl.audit`.
+    The score is the logarithm of the score of `kl.audit`. A stock classifier,
+    such as a softmax network, has no such parameter. It is scored by its
+    logits z, of which inputs unlike the training data have smaller ones:
+
+        energy:    -log sum_c exp(z_c)    (Liu et al. 2020)
+        max_logit: -max_c z_c             (Hendrycks et al. 2022)
 
     `fit` does not train. It scores the given examples and sets the threshold.
     With a `DataParameter` the scores are its learned values, which exist only
@@ -30,7 +36,8 @@ class ScoreDetector(OutlierDetector):
         model: a fitted, compiled `LikelihoodModel`, a model that ends in a
             head, or the path of a `.keras` file of one.
         parameter: name of the parameter. Defaults to the scale, or the
-            temperature.
+            temperature. `"energy"` and `"max_logit"` score a classifier by its
+            logits. Defaults to `"energy"` for a stock classifier.
         contamination: share of outliers, in (0, 0.5]. Defaults to 0.1.
         batch_size: the batch size for prediction. Defaults to 256.
     """
@@ -50,11 +57,17 @@ class ScoreDetector(OutlierDetector):
         return self._score(x, training=True)
 
     def _score(self, x, training=False):
+        if self.parameter in _OF_LOGITS:
+            return self._score_logits(x, self.parameter)
         reading = read_output(self.model, x, batch_size=self.batch_size)
         if reading.likelihood is None:
+            if reading.kind in PROBABILITIES or (
+                stock_models.task_of_loss(reading.loss) == "classification"
+            ):
+                return self._score_logits(x, self.parameter or "energy")
             raise ValueError(
-                "`model` must be a LikelihoodModel that is compiled with one "
-                "likelihood loss, or end in a head. "
+                "`model` must be a classifier, a LikelihoodModel that is "
+                "compiled with one likelihood loss, or end in a head. "
                 f"Received: loss={reading.loss}"
             )
         found = {p.name: p.values for p in reading.parameters}
@@ -80,3 +93,27 @@ class ScoreDetector(OutlierDetector):
                 f"head does. Received: one {name} for all"
             )
         return np.log(per_example(values))
+
+    def _score_logits(self, x, name):
+        fits, allowed = name in _OF_LOGITS, f"one of {_OF_LOGITS}"
+        check_argument("parameter", name, fits, allowed)
+        graph = ModelGraph(self.model, x)
+        tensors = {"logits": graph.logits()[0]}
+        found, *_ = graph.run(tensors, x, x, batch_size=self.batch_size)
+        z = found["logits"].astype("float64").reshape(len(x), -1)
+        if z.shape[1] == 1:
+            z = np.concatenate([0 * z, z], axis=1)
+        top = z.max(axis=1)
+        if name == "max_logit":
+            return -top
+        energy = -top - np.log(np.exp(z - top[:, None]).sum(axis=1))
+        if abs(energy).max() < 1e-4:
+            raise ValueError(
+                "The energy needs logits. Use parameter='max_logit' for a "
+                "model that has only probabilities. Received: "
+                f"parameter={self.parameter!r}"
+            )
+        return energy
+
+
+_OF_LOGITS = ("energy", "max_logit")

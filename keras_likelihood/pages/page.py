@@ -46,7 +46,7 @@ class Part:
 
 
 VERDICTS = {"good": "good", "look": "worth a look", "bad": "needs work"}
-VERDICTS["unknown"] = "not known"
+VERDICTS["unknown"] = "not checked"
 """The words for each verdict, in the terminal and on the page."""
 
 

@@ -194,3 +194,20 @@ def test_images_are_shown_wherever_there_are_any(tmp_path, capsys):
     assert len(pictures) == 4
     assert pictures.pop("Classes, least certain first") == 0
     assert all(1 <= count <= 10 for count in pictures.values())
+
+
+def test_labels_that_the_model_draws_are_not_doubtful(tmp_path, capsys):
+    random = np.random.default_rng(0)
+    x = random.normal(size=(400, 3)).astype("float32")
+    y = (2 * x + random.gumbel(size=x.shape)).argmax(axis=1)
+    layer = keras.layers.Dense(
+        3,
+        kernel_initializer=keras.initializers.Identity(2.0),
+        activation="softmax",
+    )
+    inputs = keras.Input((3,))
+    keras.Model(inputs, layer(inputs)).save(tmp_path / "right.keras")
+    np.savez(tmp_path / "right.npz", x=x, y=y)
+    told, page = checkup(tmp_path, "right", capsys)
+    labels = told["parts"][1]
+    assert labels["verdict"] == "good"

@@ -473,3 +473,22 @@ def test_small_networks_train_on_one_thread():
         assert found == [1] and torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("units, ending", [(3, "softmax"), (1, "sigmoid")])
+def test_a_stock_classifier_scores_by_its_logits(units, ending):
+    x = np.random.default_rng(0).normal(size=(50, 4)).astype("float32")
+    inputs = keras.Input((4,))
+    logits = keras.layers.Dense(units)(inputs)
+    outputs = keras.layers.Activation(ending)(logits)
+    model = keras.Model(inputs, outputs)
+    z = keras.Model(inputs, logits).predict(x, verbose=0).astype("float64")
+    z = z if units > 1 else np.c_[np.zeros(50), z]
+    detector = ScoreDetector(model).fit(x)
+    expected = -np.log(np.exp(z).sum(axis=1))
+    np.testing.assert_allclose(detector.decision_scores_, expected, atol=1e-4)
+    detector = ScoreDetector(model, parameter="max_logit").fit(x)
+    found = detector.decision_function(x[:9])
+    np.testing.assert_allclose(found, -z[:9].max(axis=1), atol=1e-4)
+    with pytest.raises(ValueError, match="`parameter` must be one of"):
+        ScoreDetector(model, parameter="scale").fit(x)
