@@ -35,7 +35,7 @@ EXTRA = ("DRidge, tensor", "0.005, nine tenths")
 NETWORKS = ("CNN", "transformer", "GRU", "DenseNet", "MLP")
 
 
-def images(train: int, test: int):
+def images(train: int, test: int, small: bool):
     """Standardised images and labels: training, test."""
     from PIL import Image
 
@@ -60,6 +60,10 @@ def images(train: int, test: int):
         return np.concatenate(found)[start : start + rows]
 
     x, xt = some(0, train), some(len(labels[0]), test)
+    if small:
+        x, xt = (
+            a.reshape(len(a), 16, 2, 16, 2, 3).mean((2, 4)) for a in (x, xt)
+        )
     mean, spread = x.mean((0, 1, 2)), x.std((0, 1, 2))
     x, xt = (((a - mean) / spread).astype("float32") for a in (x, xt))
     y, yt = labels[0][:train], labels[1][:test]
@@ -69,6 +73,10 @@ def images(train: int, test: int):
 def features(network, x, make):
     """The layers in front of the classifier; `make` makes a regularizer."""
     from keras import layers, ops
+
+    size = x.shape[1]
+    part = 1 if size == 32 else 2
+    patches = (size // 4) ** 2
 
     def dense(x, units, activation=None):
         return layers.Dense(units, activation, kernel_regularizer=make())(x)
@@ -85,17 +93,17 @@ def features(network, x, make):
         )(x)
 
     if network == "CNN":
-        for width in (32, 64, 128):
+        for width in (32 // part, 64 // part, 128 // part):
             x = convolution(convolution(x, width), width)
             x = layers.MaxPooling2D()(x)
-        return dense(layers.Flatten()(x), 128, "relu")
+        return dense(layers.Flatten()(x), 128 // part, "relu")
     if network == "transformer":
         x = layers.Conv2D(64, 4, 4, kernel_regularizer=make())(x)
-        x = layers.Reshape((64, 64))(x)
+        x = layers.Reshape((patches, 64))(x)
         # The position of each patch.
         places = ops.cumsum(ops.ones_like(x[..., 0]), axis=1) - 1
-        x = x + layers.Embedding(64, 64)(places)
-        for _ in range(3):
+        x = x + layers.Embedding(patches, 64)(places)
+        for _ in range(4 - part):
             y = layers.LayerNormalization()(x)
             attention = layers.MultiHeadAttention(
                 4, 16, kernel_regularizer=make()
@@ -105,14 +113,16 @@ def features(network, x, make):
             x = x + dense(dense(y, 128, "gelu"), 64)
         return layers.GlobalAveragePooling1D()(layers.LayerNormalization()(x))
     if network == "GRU":
-        x = layers.Reshape((32, 96))(x)
+        x = layers.Reshape((size, 3 * size))(x)
         return layers.GRU(
-            128, kernel_regularizer=make(), recurrent_regularizer=make()
+            128 // part,
+            kernel_regularizer=make(),
+            recurrent_regularizer=make(),
         )(x)
     if network == "DenseNet":
         x = convolution(x, 24, None, bias=False)
         for block in range(3):
-            for _ in range(4):
+            for _ in range(5 - part):
                 y = ops.relu(layers.BatchNormalization(momentum=0.9)(x))
                 y = convolution(y, 12, None, bias=False)
                 x = layers.Concatenate()([x, y])
@@ -142,7 +152,7 @@ def run(network, method, seed, data, epochs):
             return kl.regularizers.DRidge(group=group)
         return keras.regularizers.L2(float(name)) if float(name) else None
 
-    inputs = keras.Input((32, 32, 3))
+    inputs = keras.Input(x.shape[1:])
     outputs = keras.layers.Dense(10, kernel_regularizer=make())(
         features(network, inputs, make)
     )
@@ -150,9 +160,9 @@ def run(network, method, seed, data, epochs):
     loss = kl.losses.SoftmaxLoss(temperature=1.0)
     model.compile(keras.optimizers.Adam(1e-3), loss=loss)
     options = {"validation_split": 0.1} if how == "split" else {}
-    begun = time.perf_counter()
+    begun, used = time.perf_counter(), time.process_time()
     model.fit(x, y, batch_size=128, epochs=epochs, verbose=0, **options)
-    seconds = time.perf_counter() - begun
+    seconds, used = time.perf_counter() - begun, time.process_time() - used
     found = model.predict_distribution(xt, batch_size=1000, verbose=0)
     line = {
         "network": network,
@@ -161,6 +171,7 @@ def run(network, method, seed, data, epochs):
         "nll": round(float(found.nll(yt).mean()), 4),
         "accuracy": round(float((found.prediction.argmax(-1) == yt).mean()), 4),
         "seconds": round(seconds, 2),
+        "processor": round(used, 2),
     }
     if name == "DRidge":
         rows = kl.regularizers.report(model)
@@ -171,7 +182,7 @@ def run(network, method, seed, data, epochs):
 
 def part(arguments):
     """All methods of one network and seed; prints a line for each."""
-    data = images(arguments.images, arguments.test_images)
+    data = images(arguments.images, arguments.test_images, arguments.small)
     begun = time.monotonic()
     for method in arguments.methods:
         if time.monotonic() - begun > 60 * arguments.minutes:
@@ -190,6 +201,7 @@ def started(arguments, network, seed, methods):
     """Yields the lines of a process that runs `part`."""
     command = [sys.executable, __file__, "--part", "--networks", network]
     command += ["--seed", str(seed), "--methods", *methods]
+    command += ["--small"] if arguments.small else []
     for name in ("images", "test-images", "epochs", "minutes"):
         value = getattr(arguments, name.replace("-", "_"))
         command += [f"--{name}", str(value)]
@@ -215,7 +227,7 @@ def table(lines):
         grid = {m: np.mean(v) for m, v in found.items() if m in GRID}
         best = min(grid.values(), default=np.nan)
         for method, values in found.items():
-            error = np.std(values, ddof=1) / len(values) ** 0.5
+            error = np.std(values) / max(len(values) - 1, 1) ** 0.5
             print(
                 f"{network:12}{method:20}{np.mean(values):8.3f} +- "
                 f"{error:.3f}  {np.mean(values) / best:.3f} of the best L2"
@@ -233,6 +245,9 @@ def main():
     parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--minutes", type=float, default=5.5)
     parser.add_argument("--processes", type=int, default=15)
+    parser.add_argument(
+        "--small", action="store_true", help="16 x 16 pixels, for a processor"
+    )
     parser.add_argument("--part", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--seed", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -253,7 +268,7 @@ def main():
             for network in arguments.networks:
                 pool.submit(collect, "runs", network, seed, arguments.methods)
     table(results["runs"])
-    for network in arguments.networks:
+    for network in () if arguments.small else arguments.networks:
         collect("times", network, 0, ("0.005", "DRidge"))
     seconds = {
         (t["network"], t["method"]): t["seconds"] for t in results["times"]

@@ -119,7 +119,90 @@ def _parts(nest: Any, *parts: Any) -> Any:
     ]
 
 
-def check_rows(rows: tuple[int, ...], least_parts: int) -> None:
+def split_batches(data: Any, every: int = 10) -> tuple[Any, Any] | None:
+    """Splits a dataset: the second part has one of `every` batches.
+
+    A PyTorch `DataLoader` is split by rows. The result is `None` if the dataset
+    has one batch or does not give the same batches each time.
+    """
+    if is_of_torch(data, "DataLoader"):
+        return _split_loader(data, every)
+    if isinstance(data, keras.utils.PyDataset):
+        count, plain = len(data), keras.utils.PyDataset.on_epoch_end
+        if count < 2 or type(data).on_epoch_end is not plain:
+            return None
+        taken = np.arange(count) % every == min(every, count) - 1
+        return _Batches(data, ~taken), _Batches(data, taken)
+    if not hasattr(data, "cardinality"):
+        return None
+    return _split_tensorflow(data, every)
+
+
+class _Batches(keras.utils.PyDataset):
+    """Some batches of a dataset."""
+
+    def __init__(self, data: Any, taken: Array) -> None:
+        super().__init__(
+            workers=data.workers,
+            use_multiprocessing=data.use_multiprocessing,
+            max_queue_size=data.max_queue_size,
+        )
+        self._data, self._taken = data, np.flatnonzero(taken)
+
+    def __len__(self) -> int:
+        return len(self._taken)
+
+    def __getitem__(self, i: int) -> Any:
+        return self._data[int(self._taken[i])]
+
+
+def _split_loader(data: Any, every: int) -> Any:
+    import torch.utils.data as tools
+
+    samplers = tools.SequentialSampler, tools.RandomSampler
+    count = len(data.dataset) if hasattr(data.dataset, "__len__") else 0
+    if count < every or type(data.sampler) not in samplers:
+        return None
+    order = np.random.default_rng(0).permutation(count)
+    return tuple(
+        tools.DataLoader(
+            tools.Subset(data.dataset, np.sort(rows).tolist()),
+            batch_size=data.batch_size,
+            shuffle=type(data.sampler) is tools.RandomSampler,
+            num_workers=data.num_workers,
+            collate_fn=data.collate_fn,
+            drop_last=data.drop_last and len(rows) > data.batch_size,
+        )
+        for rows in (order[count // every :], order[: count // every])
+    )
+
+
+def _split_tensorflow(data: Any, every: int) -> Any:
+    import tensorflow as tf
+
+    count = int(data.cardinality())
+    first, again = (
+        keras.tree.flatten(next(numpy_batches(data), None)) for _ in "12"
+    )
+    if count in (0, 1) or not all(map(np.array_equal, first, again)):
+        return None
+    every = min(every, count) if count > 0 else every
+    parts = []
+    for is_taken in (False, True):
+        part = data.enumerate().filter(
+            lambda i, _, is_taken=is_taken: (
+                tf.equal(i % every, every - 1) == is_taken
+            )
+        )
+        part = part.map(lambda _, batch: batch)
+        if count > 0:
+            size = count // every if is_taken else count - count // every
+            part = part.apply(tf.data.experimental.assert_cardinality(size))
+        parts.append(part)
+    return tuple(parts)
+
+
+def check_rows(rows: tuple[Any, ...], least_parts: int) -> None:
     """Refuses held-out arrays without rows, or with different numbers."""
     given = [part for part in rows if part is not None]
     counts = [len(a) for a in keras.tree.flatten(given)]

@@ -7,6 +7,7 @@ import numpy as np
 
 from keras_likelihood.backend.training_rows import (
     is_arrays,
+    split_batches,
     split_rows,
     split_stratified,
 )
@@ -56,25 +57,25 @@ def _give_rows(model, learner, given):
     names = ("x", "y", "sample_weight")
     rows, held_out = tuple(map(given.get, names)), given.get("validation_data")
     share, is_split = learner.share, given.get("validation_split")
-    own_rows, source = learner.held_out is not None, "validation rows"
-    if share is None and held_out is None and not is_split and not own_rows:
-        share = _TENTH if _needs_held_out_rows(model, rows[0]) else None
-    if share is not None:
-        if not is_arrays(rows[0]):
-            raise ValueError(
-                "`LearnScales(held_out=...)` with a fraction needs arrays. For "
-                "a dataset, pass held-out rows. "
-                f"Received: held_out={share} and {type(rows[0]).__name__}"
-            )
+    source = "validation rows"
+    if share is None and held_out is None and learner.held_out is None:
+        needs = not is_split and _needs_held_out_rows(model)
+        share = _TENTH if needs else None
+    if share is not None and is_arrays(rows[0]):
         rows, held_out = split_stratified(rows, rows[1], share, learner.seed)
         given.update(zip(names, rows, strict=True))
-        count = len(keras.tree.flatten(held_out)[0])
-        source = f"{count} training rows, held out"
-        learner.say_once(
-            f"{count} of the training rows are held out to choose the strength "
-            "of the regularizers.",
-            given.get("verbose"),
+        source = f"{len(keras.tree.flatten(held_out)[0])} training rows"
+        learner.say_once(source, given.get("verbose"))
+    elif learner.share is not None:
+        raise ValueError(
+            "`LearnScales(held_out=...)` with a fraction needs arrays. For "
+            "a dataset, pass held-out rows. "
+            f"Received: held_out={share} and {type(rows[0]).__name__}"
         )
+    elif share is not None and (parts := split_batches(rows[0])) is not None:
+        given["x"], held_out = parts
+        rows, source = (given["x"], None, None), "every tenth batch"
+        learner.say_once(source, given.get("verbose"))
     elif is_split and held_out is None and is_arrays(rows[0]):
         rows, held_out = split_rows(rows, is_split)
     weights = given.get("class_weight")
@@ -92,9 +93,9 @@ def _weighted(rows, class_weight):
     return rows[0], rows[1], class_weights(rows[1], class_weight)
 
 
-def _needs_held_out_rows(model, x) -> bool:
+def _needs_held_out_rows(model) -> bool:
     """Whether `fit` holds out rows that choose the regularizers' strength."""
-    if not is_arrays(x) or not model.built or model.data_parameters:
+    if not model.built or model.data_parameters:
         return False
     weights = learned_weights(model)
     return bool(weights) and LinearModel.of(model, weights) is None

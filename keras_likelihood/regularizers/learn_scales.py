@@ -114,11 +114,13 @@ class LearnScales(keras.callbacks.Callback):
             for part in (rows, held_out)
         )
 
-    def say_once(self, text: str, verbose: Any) -> None:
-        """Prints a line if `fit` prints, once for each text."""
-        if verbose not in (0, "0") and text != self._said:
-            self._said = text
-            print(text)
+    def say_once(self, source: str, verbose: Any) -> None:
+        """Prints which rows are held out, once, if `fit` prints."""
+        if verbose not in (0, "0") and source != self._said:
+            self._said = source
+            print(
+                f"Held out to choose the strength of the regularizers: {source}"
+            )
 
     def on_train_begin(self, logs: Any = None) -> None:
         model = self.model

@@ -9,6 +9,8 @@ import keras_likelihood as kl
 from keras_likelihood import regularizers
 from keras_likelihood.backend.training_rows import (
     Rows,
+    numpy_batches,
+    split_batches,
     split_rows,
     split_stratified,
 )
@@ -302,10 +304,11 @@ def test_a_network_holds_out_a_tenth_by_itself(cls, data, capsys):
     for _ in range(2):
         model.fit(x, y, batch_size=4, epochs=2, verbose=2)
     said = capsys.readouterr().out
-    assert said.count("13 of the training rows are held out") == 1
+    assert said.count("Held out to choose the strength of the ") == 1
+    assert "regularizers: 13 training rows" in said
     # 115 rows in batches of 4.
     assert int(model.optimizer.iterations.numpy()) == 2 * 2 * 29
-    assert prior.source == "13 training rows, held out"
+    assert prior.source == "13 training rows"
     assert float(prior.terms) == 115 and len(prior.history) == 4
     assert np.all(prior.scale() != 1.0)
 
@@ -354,3 +357,62 @@ def test_a_custom_loop_needs_the_number_of_terms(data):
         model.train_on_batch(*data)
     model = model_with(regularizers.DRidge(num_examples=64), hidden=True)
     model.train_on_batch(*data)
+
+
+class Batches(keras.utils.PyDataset):
+    def __init__(self, x, y):
+        super().__init__()
+        self.x, self.y = x.reshape(16, 4, 5), y.reshape(16, 4, 1)
+
+    def __len__(self):
+        return 16
+
+    def __getitem__(self, i):
+        return self.x[i], self.y[i]
+
+
+def tensorflow_batches(x, y):
+    data = pytest.importorskip("tensorflow").data
+    return data.Dataset.from_tensor_slices((x, y)).batch(4)
+
+
+def torch_batches(x, y):
+    data = pytest.importorskip("torch").utils.data
+    rows = [*zip(x, y, strict=True)]
+    return data.DataLoader(rows, batch_size=4, shuffle=True)
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize(
+    "made", [Batches, tensorflow_batches, torch_batches], ids=str
+)
+def test_a_network_holds_out_every_tenth_batch(made, data):
+    prior = regularizers.DRidge()
+    model = model_with(prior, hidden=True)
+    model.fit(made(*data), epochs=4, verbose=0)
+    assert prior.source == "every tenth batch"
+    # Of a loader a tenth of the rows: 58 rows in batches of 4.
+    kept = 15
+    assert int(model.optimizer.iterations.numpy()) == 4 * kept
+    assert 58 <= float(prior.terms) <= 60
+    assert prior.scale() != 1.0
+
+
+def test_held_out_batches_are_not_trained_on(data):
+    x = np.arange(64.0)[:, None].astype("float32")
+    for made in Batches(data[0], x), tensorflow_batches(data[0], x):
+        kept, taken = split_batches(made)
+        kept, taken = (
+            np.concatenate([np.ravel(y) for _, y in numpy_batches(part)])
+            for part in (kept, taken)
+        )
+        assert sorted([*kept, *taken]) == list(range(64))
+        assert list(taken) == list(range(36, 40))
+
+
+def test_a_data_set_in_another_order_each_time_is_not_split(data):
+    shuffled = tensorflow_batches(*data).unbatch().shuffle(64).batch(4)
+    assert split_batches(shuffled) is None
+    model = model_with(regularizers.DRidge(), hidden=True)
+    with pytest.warns(UserWarning, match="no rows to choose them"):
+        model.fit(shuffled, shuffle=False, verbose=0)
