@@ -485,43 +485,6 @@ def test_letters_of_figures_are_readable(beside):
             assert image.width <= 110 * results.WIDTH, path.name
 
 
-def test_page_of_regularization_agrees_with_its_results():
-    stored = DOCS / "results" / "adaptive_regularization.json"
-    found = json.loads(stored.read_text())
-    page = (DOCS / "studies" / "adaptive_regularization.md").read_text()
-    for name, row in found["rows"].items():
-        inputs, examples = name.removesuffix(" examples").rsplit(", ", 1)
-        for places in ((0, 1, 2, 6), (3, 4, 5)):
-            cells = ["{:.2f} ± {:.2f}".format(*row[i]) for i in places]
-            line = " | ".join([inputs, examples, *cells])
-            assert f"| {line} |" in page
-    words = " ".join(page.split())
-    for place, name in enumerate(found["columns"][:4]):
-        means = [row[place][0] for row in found["rows"].values()]
-        mean, worst = f"{sum(means) / len(means):.2f}", f"{max(means):.2f}"
-        told = {
-            "D-Ridge, normal": f"{mean} on average, {worst} in the worst",
-            "D-Ridge, 2 classes": f"Two classes: {mean} and {worst};",
-            "D-Ridge, 10 classes": f"ten classes: {mean} and {worst}.",
-            "D-LASSO": f"D-LASSO: {mean} and {worst}.",
-        }
-        assert told[name] in words
-    assert all(row[5][0] < 1 for row in found["rows"].values())
-    large = found["paper_size"]
-    for told in (
-        f"With {large['examples']} examples",
-        f"its error is {large['D-LASSO, joint']} times",
-        f"has {large['D-LASSO']} times that error",
-        f"it has {large['Multi-LASSO, joint']} times",
-        f"has {large['Multi-LASSO']} times.",
-        f"(`LassoCV`) {large['LassoCV']} times",
-        f"over {large['seeds']} seeds",
-    ):
-        assert told in words
-    for ratios in large["ratios of each seed"].values():
-        assert len(ratios) == large["seeds"]
-
-
 def test_page_of_outliers_agrees_with_the_table_of_the_paper():
     rows = result("outliers_table")["data"]["tables"]["auc"]["rows"]
     ours = {"PCAScale": "PCA+S", "AutoencoderScale": "AE+S"}

@@ -6,7 +6,10 @@ from keras_likelihood.plots.calibration import (
     plot_pit_histogram,
     plot_reliability,
 )
-from keras_likelihood.plots.prior_scales import plot_prior_scales
+from keras_likelihood.plots.prior_scales import (
+    plot_prior_scales,
+    plot_strengths,
+)
 
 __all__ = [
     "compare_reliability",
@@ -14,4 +17,5 @@ __all__ = [
     "plot_pit_histogram",
     "plot_prior_scales",
     "plot_reliability",
+    "plot_strengths",
 ]

@@ -1,4 +1,6 @@
-"""Plots the scales that adaptive regularizers learned."""
+"""Plots the scales and strengths that adaptive regularizers learned."""
+
+from typing import Any
 
 import keras
 import numpy as np
@@ -8,7 +10,7 @@ from keras_likelihood.regularizers import adaptive_weights
 _MOST = 2000
 
 
-def plot_prior_scales(model: keras.Layer, ax=None):
+def plot_prior_scales(model: keras.Layer, ax: Any = None) -> Any:
     """Plots the learned prior scale of every weight against its size.
 
     All layers are drawn, each in its own colour. Weights on a horizontal line
@@ -34,10 +36,7 @@ def plot_prior_scales(model: keras.Layer, ax=None):
             "`model` must have weights with an adaptive regularizer. "
             f"Received: {model.name} with none"
         )
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        ax = plt.subplots(figsize=(5, 4), layout="constrained")[1]
+    ax = _new_axes() if ax is None else ax
     for i, weight in enumerate(weights):
         _scatter(ax, weight, color=f"C{i % 10}")
     ax.set(xscale="log", xlabel="size of the weight")
@@ -46,7 +45,54 @@ def plot_prior_scales(model: keras.Layer, ax=None):
     return ax
 
 
-def _scatter(ax, weight, color):
+def plot_strengths(model: keras.Layer, ax: Any = None) -> Any:
+    """Plots the strength of every adaptive regularizer over the epochs.
+
+    The strength is the factor of Keras' `L1` or `L2` that equals it, the
+    median of a weight with several. Regularizers with the same strengths, such
+    as those of `group="model"`, are drawn as one line.
+
+    Args:
+        model: a model with adaptive regularizers, after `fit`.
+        ax: Matplotlib axes to draw on. Defaults to a new figure.
+
+    Returns:
+        The axes.
+
+    Example:
+
+    ```python
+    plot_strengths(model).figure.savefig("strengths.png")
+    ```
+    """
+    lines: dict[Any, list[Any]] = {}
+    for weight in adaptive_weights(model):
+        if history := weight.regularizer.history:
+            lines.setdefault(tuple(history), []).append(weight)
+    if not lines:
+        raise ValueError(
+            "`model` must have adaptive regularizers and be fitted with them "
+            f"in this session. Received: {model.name} without epochs"
+        )
+    ax = _new_axes() if ax is None else ax
+    for history, weights in lines.items():
+        more = f" and {len(weights) - 1} more" if len(weights) > 1 else ""
+        rows = weights[0].regularizer.source
+        label = f"{weights[0].path}{more} ({rows})"
+        epochs = np.arange(1, len(history) + 1)
+        ax.plot(epochs, history, marker=".", label=label)
+    ax.set(yscale="log", xlabel="epoch", ylabel="factor of Keras' L1 or L2")
+    ax.legend()
+    return ax
+
+
+def _new_axes() -> Any:
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(figsize=(5, 4), layout="constrained")[1]
+
+
+def _scatter(ax: Any, weight: Any, color: str) -> None:
     value = keras.ops.convert_to_numpy(weight)
     regularizer = weight.regularizer
     off = regularizer.switched_off(value).ravel()

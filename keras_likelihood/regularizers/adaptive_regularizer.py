@@ -8,7 +8,6 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.custom_gradient import scale_step
 from keras_likelihood.backend.types import Array, Shape, Tensor
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.regularizers.one_per_weight import OnePerWeight
@@ -17,7 +16,7 @@ _CHOICES = {
     "group": ("model", "tensor", "input", "output", "weight"),
     "objective": ("predictive", "joint"),
 }
-_LEAST = {"num_examples": 1, "initial_scale": 0, "learning_rate_multiplier": 0}
+_LEAST = {"num_examples": 1, "initial_scale": 0}
 
 
 class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
@@ -49,8 +48,6 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
             one output unit) or `"weight"` (each its own).
         initial_scale: initial value of the scales, `> 0`. By default `fit`
             chooses it.
-        learning_rate_multiplier: factor on the optimizer's steps in the
-            scales, for `objective="joint"`. Defaults to 1.
         objective: `"predictive"` (default): the callback chooses the scales.
             With `"joint"` the scale is an ordinary trainable weight, which
             minimizes the penalty together with the weights, as in the paper.
@@ -68,7 +65,6 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
         num_examples: float | None = None,
         group: str = "model",
         initial_scale: float | None = None,
-        learning_rate_multiplier: float = 1.0,
         objective: str = "predictive",
         name: str | None = None,
         **kwargs: Any,
@@ -80,7 +76,6 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
             check_argument(name, value, value in allowed, f"one of {allowed}")
         self.num_examples = num_examples and float(num_examples)
         self.initial_scale = initial_scale and float(initial_scale)
-        self.learning_rate_multiplier = float(learning_rate_multiplier)
         for name, least in _LEAST.items():
             value = getattr(self, name)
             fits = value is None or least < value < math.inf
@@ -111,9 +106,10 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
         """Makes the scales of a weight of this shape."""
         shape = self._links.shape = tuple(weight_shape)
         start = math.log(self.initial_scale or 1.0)
-        start /= self.learning_rate_multiplier
 
-        def add(name: str, value: float, shape: Shape = (), **given: bool):
+        def add(
+            name: str, value: float, shape: Shape = (), **given: bool
+        ) -> Any:
             start = keras.initializers.Constant(value)
             given = {"trainable": False, "autocast": False, **given}
             return self.add_weight(shape, start, "float32", name=name, **given)
@@ -129,7 +125,7 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
         """Those that a training step reads; `weights` has all of them."""
         # On JAX, Keras passes each of them through every step.
         read = [self.log_scale, self.freedom, self.terms] if self.built else []
-        return read + self._copies.variables
+        return [*read, *self._copies.variables]
 
     def _scale_shape(self, shape: Shape) -> Shape:
         if self.group == "weight":
@@ -159,12 +155,12 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
     @property
     def source(self) -> str:
         """Which rows chose the scales, `""` before `fit`."""
-        return self._links.source
+        return str(self._links.source)
 
     @property
     def history(self) -> list[float]:
         """Median of `strength()` after each epoch of `fit`."""
-        return self._links.history
+        return list(self._links.history)
 
     def count_terms(self, terms: float) -> None:
         """Sets the number of likelihood terms, unless it was an argument."""
@@ -209,19 +205,16 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
             # At the first call, Keras has not called the callbacks yet.
             self._warn_if_not_learned()
         weight = ops.cast(ops.convert_to_tensor(weight), "float32")
-        scale = ops.exp(self._read_log_scale())
+        scale = ops.exp(ops.convert_to_tensor(self.log_scale))
         terms = ops.convert_to_tensor(self.terms)
         share = ops.where(terms > 0, 1.0 / ops.maximum(terms, 1.0), 0.0)
         return ops.sum(self.prior_nll(weight, scale)) * share
 
-    def _read_log_scale(self) -> Tensor:
-        stored = ops.convert_to_tensor(self.log_scale)
-        return scale_step(stored, self.learning_rate_multiplier)
-
     def scale(self) -> Array:
         """The scales as NumPy; they broadcast with the weight."""
         self._require_built()
-        return ops.convert_to_numpy(ops.exp(self._read_log_scale()))
+        log_scale: Array = ops.convert_to_numpy(self.log_scale)
+        return np.asarray(np.exp(log_scale))
 
     def set_scale(self, scale: Any) -> None:
         """Sets the scales to positive numbers that broadcast with them."""
@@ -230,9 +223,8 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
 
     def stored(self, scale: Any) -> Array:
         """The value of `log_scale` for these scales, a float32 array."""
-        log_scale = np.log(scale) / self.learning_rate_multiplier
         shape = tuple(self.log_scale.shape)
-        log_scale = np.broadcast_to(log_scale, shape).astype("float32")
+        log_scale = np.broadcast_to(np.log(scale), shape).astype("float32")
         check_argument("scale", scale, np.isfinite(log_scale).all(), "> 0")
         return log_scale
 

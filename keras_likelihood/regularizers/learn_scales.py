@@ -91,6 +91,7 @@ class LearnScales(keras.callbacks.Callback):
         self._total_steps: int | None = None
         self._made_for: tuple[Any, ...] = ()
         self._weights: list[Any] = []
+        self._states: dict[int, Any] = {}
         self._slopes: HeldOutSlopes | None = None
         self._said: str | None = None
         self.use_rows()
@@ -139,12 +140,11 @@ class LearnScales(keras.callbacks.Callback):
         self._read_rate()
         if not weights:
             return
-        known, count = self._rows or self._held_out, None
+        known = self._rows or self._held_out
         per_row = terms_per_row(model, known) if known else 1.0
-        if self._rows is not None:
-            count = self._rows.count(steps)
-        for weight in weights if count else ():
-            weight.regularizer.count_terms(count * per_row)
+        if self._rows and (count := self._rows.count(steps)):
+            for weight in weights:
+                weight.regularizer.count_terms(count * per_row)
         made_for = model, getattr(model, "loss", None), *weights
         if [*map(id, made_for)] != [*map(id, self._made_for)]:
             self._made_for, self._weights = made_for, weights
@@ -154,23 +154,28 @@ class LearnScales(keras.callbacks.Callback):
         self._terms = max(float(to_float64(weights[0].regularizer.terms)), 1.0)
         self._choose_rows(model, weights, per_row)
 
-    def _choose_rows(self, model: Any, weights: list[Any], per_row: float):
+    def _choose_rows(
+        self, model: Any, weights: list[Any], per_row: float
+    ) -> None:
         held_out, rows = self._held_out, self._rows
         if held_out is not None and held_out.can_be_read:
             if self._slopes is None:
                 self._slopes = HeldOutSlopes(model, weights, per_row, self.seed)
             self._slopes.use_rows(held_out)
             self._group(weights)
-            pause = self._pause = self._interval()
-            self._due = min(self._due, self._step + pause)
-            if pause <= (self._total_steps or 0):
+            # A fit of unknown length has a move every 16 steps.
+            total = self._total_steps
+            self._pause = max(total // self.rule.moves, 8) if total else 16
+            self._due = min(self._due, self._step + self._pause)
+            if self._pause <= (total or 0):
                 self._slopes.prepare()
-            self._note(weights, self._source)
+            for weight in weights:
+                weight.regularizer.note(self._source)
             return
         linear = LinearModel.of(model, weights)
         if linear is not None and rows is not None and rows.can_be_read:
             linear.choose_scale(rows, per_row)
-            self._note(weights, "leave-one-out, all rows")
+            weights[0].regularizer.note("leave-one-out, all rows")
             return
         self._group(weights)
         for group in self._groups:
@@ -186,10 +191,6 @@ class LearnScales(keras.callbacks.Callback):
             stacklevel=2,
         )
 
-    def _note(self, weights: list[Any], source: str) -> None:
-        for weight in weights:
-            weight.regularizer.note(source)
-
     def _group(self, weights: list[Any]) -> None:
         """Positions of the weights whose scales are chosen together."""
         groups: dict[Any, list[int]] = {}
@@ -198,11 +199,6 @@ class LearnScales(keras.callbacks.Callback):
             key = type(prior) if prior.group == "model" else i
             groups.setdefault(key, []).append(i)
         self._groups = [*groups.values()]
-
-    def _interval(self) -> int:
-        if self._total_steps is None:
-            return 16
-        return max(self._total_steps // self.rule.moves, 8)
 
     @property
     def _progress(self) -> float:

@@ -1,7 +1,6 @@
 """Scales of a linear model's prior, by approximate leave-one-out."""
 
 import itertools
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import keras
@@ -97,6 +96,7 @@ class LinearModel:
             getattr(model, "data_parameters", None)
             or any(id(v) not in own for v in model.trainable_variables)
             or any(v.regularizer is not None for v in bias)
+            or any(np.prod(v.shape) > 1 for v in learned)
             or layer.kernel.constraint is not None
             or len(layer.input.shape) != 2
             or (rows + 1) * columns > _LARGEST
@@ -112,7 +112,7 @@ class LinearModel:
     def choose_scale(self, rows: Rows, terms_per_row: float) -> None:
         """Sets the scales, and what was measured, in the prior."""
         self._use(rows.draw(_MOST_ROWS), terms_per_row)
-        best = self._search(self._uniform(self._null()))
+        best = self._best_uniform()
         prior = self._prior
         if int(np.prod(prior.log_scale.shape)) > 1:
             best = self._reweighted(best)
@@ -127,30 +127,13 @@ class LinearModel:
         prior.log_precision.assign(np.log(best.curvature.mean() * free))
 
     def _start_from(self, fit: Fit) -> None:
-        """Training starts from the fit, as a learned noise that starts too
-        large would shrink all weights."""
-        layer = self._layer
-        rows = layer.kernel.shape[0]
-        layer.kernel.assign(fit.weights[:rows])
-        if layer.use_bias:
-            layer.bias.assign(fit.weights[rows])
-        for variable, value in zip(
-            self._learned, self._parts(fit.parameters), strict=True
-        ):
-            variable.assign(value)
-
-    def _parts(self, parameters: Array) -> list[Tensor]:
-        """The parameters of the loss, in the shapes of their variables."""
-        shapes = [tuple(variable.shape) for variable in self._learned]
-        ends = np.cumsum([np.prod(shape, dtype=int) for shape in shapes])[:-1]
-        return [
-            ops.convert_to_tensor(part.reshape(shape), "float32")
-            for part, shape in zip(
-                np.split(parameters, ends) if shapes else [],
-                shapes,
-                strict=True,
-            )
-        ]
+        # A learned noise that starts too large would shrink all weights.
+        rows = self._layer.kernel.shape[0]
+        self._layer.kernel.assign(fit.weights[:rows])
+        if self._layer.use_bias:
+            self._layer.bias.assign(fit.weights[rows])
+        for variable, value in zip(self._learned, fit.parameters, strict=True):
+            variable.assign(np.full(variable.shape, value))
 
     def _use(self, rows: dict[str, Any], terms_per_row: float) -> None:
         x = rows.pop("x")
@@ -162,25 +145,22 @@ class LinearModel:
         self._x = x
         self._terms = len(x) * terms_per_row
         self._rows = keras.tree.map_structure(ops.convert_to_tensor, rows)
-        shape = tuple(self._layer.kernel.shape)
-        self._penalized = np.arange(x.shape[1])[:, None] < shape[0]
-        self._penalized = np.broadcast_to(
-            self._penalized, (x.shape[1], shape[1])
-        ).ravel()
+        rows, columns = self._layer.kernel.shape
+        self._penalized = np.arange(x.shape[1] * columns) < rows * columns
 
     # The negative log-likelihood of the rows
 
     def _value_and_gradients(
-        self, rows: Any, z: Tensor, freedom: Tensor, learned: list[Tensor]
+        self, rows: Any, z: Tensor, freedom: Tensor, parameters: Tensor
     ) -> tuple[Tensor, list[Tensor]]:
-        def value(z: Tensor, *learned: Tensor) -> Tensor:
+        def value(z: Tensor, parameters: Tensor) -> Tensor:
             # Penalties of a stock model are added and subtracted again.
-            layer = self._layer
-            own = (
-                [layer.kernel, layer.bias] if layer.use_bias else [layer.kernel]
-            )
+            own = self._layer.trainable_variables
             mapping = [(v, ops.convert_to_tensor(v)) for v in own]
-            mapping += zip(self._learned, learned, strict=True)
+            mapping += [
+                (v, ops.reshape(parameters[i], v.shape))
+                for i, v in enumerate(self._learned)
+            ]
             with keras.StatelessScope(state_mapping=mapping):
                 output = self._layer.activation(z)
                 nll = loss_without_penalties(self._model, rows, output)
@@ -190,43 +170,30 @@ class LinearModel:
                     nll = nll - freedom * ops.cast(log_noise, "float32")
                 return nll
 
-        return value_and_gradient(value, [z, *learned])
+        return value_and_gradient(value, [z, parameters])
 
     def _nll(
         self, z: Array, parameters: Array, freedom: float = 0.0
     ) -> tuple[float, Array, Array]:
         """The NLL, its gradients for `z` and for the parameters."""
-        value, (slope, *slopes) = self._gradients(
-            self._rows,
-            ops.convert_to_tensor(z, "float32"),
-            ops.convert_to_tensor(freedom, "float32"),
-            self._parts(parameters),
-        )
-        flat = [to_float64(s).ravel() for s in slopes]
-        return (
-            float(ops.convert_to_numpy(value)),
-            to_float64(slope),
-            np.concatenate(flat) if flat else np.zeros(0),
-        )
+        given = (ops.convert_to_tensor(a, "float32") for a in (z, freedom))
+        # A zero takes the place of no parameters.
+        filled = ops.convert_to_tensor([*parameters, 0.0], "float32")
+        value, slopes = self._gradients(self._rows, *given, filled)
+        slope, others = map(to_float64, slopes)
+        return float(ops.convert_to_numpy(value)), slope, others[:-1]
 
     def _curvatures(self, z: Array, parameters: Array) -> Array:
         """Second derivatives for the outputs of each row, `(n, k, k)`."""
         step = 0.01 * max(1.0, np.abs(z).max())
         columns = []
-        for k in range(z.shape[1]):
-            ends = []
-            for sign in (1.0, -1.0):
-                moved = z.copy()
-                moved[:, k] += sign * step
-                ends.append(self._nll(moved, parameters)[1])
-            columns.append((ends[0] - ends[1]) / (2 * step))
+        for unit in step * np.eye(z.shape[1]):
+            up, down = (self._nll(z + d, parameters)[1] for d in (unit, -unit))
+            columns.append((up - down) / (2 * step))
         found = np.stack(columns, axis=2)
-        if z.shape[1] == 1:
-            return np.maximum(found, 0.0)
         values, vectors = np.linalg.eigh(0.5 * (found + found.swapaxes(1, 2)))
-        return (vectors * np.maximum(values, 0.0)[:, None]) @ vectors.swapaxes(
-            1, 2
-        )
+        scaled = vectors * np.maximum(values, 0.0)[:, None]
+        return np.asarray(scaled @ vectors.swapaxes(1, 2))
 
     def _fit_parameters(
         self, z: Array, parameters: Array, freedom: float, rounds: int = 10
@@ -261,10 +228,11 @@ class LinearModel:
 
     def _null(self) -> Fit:
         shape = self._x.shape[1], self._layer.kernel.shape[1]
-        parameters = [to_float64(v).ravel() for v in self._learned]
-        start = np.concatenate(parameters) if parameters else np.zeros(0)
+        start = np.array([to_float64(v).item() for v in self._learned])
         fit = Fit(np.zeros(shape), start, np.ones(1), 0.0, np.ones(1), np.inf)
-        return self._fit(fit, np.full(self._penalized.sum(), 1e12))
+        fit = self._fit(fit, 1e12)
+        # Its prior has no scale.
+        return fit._replace(score=np.inf)
 
     def _hessian(self, curvatures: Array) -> Array:
         rows, columns = self._x.shape[1], curvatures.shape[1]
@@ -274,7 +242,7 @@ class LinearModel:
             found[:, k, :, m] = found[:, m, :, k] = product
         return found.reshape(rows * columns, rows * columns)
 
-    def _fit(self, start: Fit, penalties: Array) -> Fit:
+    def _fit(self, start: Fit, penalties: Any) -> Fit:
         """Fits with a penalty for each weight.
 
         It is the factor of `w^2 / 2` or of `|w|`.
@@ -375,29 +343,26 @@ class LinearModel:
 
     # Searches over strengths
 
-    def _search(self, fits: Iterator[Fit]) -> Fit:
-        """The fit of the best score; stops when the scores get worse."""
-        found: list[Fit] = []
-        for fit in fits:
-            found.append(fit)
-            best = int(np.argmin([f.score for f in found]))
-            if len(found) - best > 2:
-                break
-        return found[best]
-
-    def _uniform(self, null: Fit) -> Iterator[Fit]:
-        count, prior = self._penalized.sum(), self._prior
-        level, factor = 10.0 * null.curvature.mean(), 10.0**-0.5
+    def _best_uniform(self) -> Fit:
+        """The fit with the best of the strengths, the same for all weights."""
+        fit, prior = self._null(), self._prior
+        level, factor = 10.0 * fit.curvature.mean(), 10.0**-0.5
         if prior.order == 1:
             # The strongest penalty switches all weights off.
-            slope = self._nll(self._x @ null.weights, null.parameters)[1]
+            slope = self._nll(self._x @ fit.weights, fit.parameters)[1]
             gradient = (self._x.T @ slope).ravel()[self._penalized]
             level, factor = np.abs(gradient).max(), 2.0**-0.5
-        fit, shape = null, tuple(prior.log_scale.shape)
+        best, worse = fit, 0
         for strength in level * factor ** np.arange(20):
-            fit = self._fit(fit, np.full(count, strength))
-            scale = strength ** (-1.0 / prior.order)
-            yield fit._replace(scales=np.full(shape, scale))
+            scales = np.full(prior.log_scale.shape, strength)
+            scales **= -1.0 / prior.order
+            fit = self._fit(fit, strength)._replace(scales=scales)
+            best, worse = (
+                (fit, 0) if fit.score < best.score else (best, worse + 1)
+            )
+            if worse > 2:
+                break
+        return best
 
     def _reweighted(self, fit: Fit) -> Fit:
         """The fit of a prior with several scales, a fixed point."""
@@ -407,7 +372,8 @@ class LinearModel:
         members = np.prod(kernel) / np.prod(shape)
 
         def mean(array: Array) -> Array:
-            return np.mean(array.reshape(kernel), axis=axes, keepdims=True)
+            whole = array.reshape(kernel)
+            return np.asarray(np.mean(whole, axis=axes, keepdims=True))
 
         for _ in range(_ROUNDS):
             weights = fit.weights[: kernel[0]]
@@ -442,7 +408,7 @@ def _price(weights: Array, on: Array, precision: Array) -> float:
     count = min(max(count, 0.5), weights.size - 0.5)
     odds = (weights.size - count) / count
     width = size * np.sqrt(np.mean(precision))
-    return max(2.0 * np.log(odds) + 2.0 * np.log(width + 1e-12), 1.0)
+    return float(max(2.0 * np.log(odds * (width + 1e-12)), 1.0))
 
 
 def _lasso_move(
@@ -487,15 +453,10 @@ def _last_dense(model: Any) -> Any:
 
 def _is_random(features: Any) -> bool:
     """Whether outputs differ between training and inference."""
-    rng = np.random.default_rng(0)
-
-    def some(tensor: Any) -> Array:
-        return rng.standard_normal((8, *(n or 4 for n in tensor.shape[1:])))
-
-    inputs = keras.tree.map_structure(some, features.input)
     inputs = keras.tree.map_structure(
-        lambda a, t: ops.cast(a, t.dtype), inputs, features.input
+        lambda t: ops.ones([n or 4 for n in t.shape], t.dtype), features.input
     )
     with keras.StatelessScope():
         ends = [features(inputs, training=flag) for flag in (True, False)]
-    return not np.allclose(*map(to_float64, ends), atol=1e-5)
+    training, inference = map(to_float64, ends)
+    return not np.allclose(training, inference, atol=1e-5)

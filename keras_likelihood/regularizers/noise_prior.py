@@ -1,7 +1,11 @@
 """Correction of a learned noise for the degrees of freedom of the weights."""
 
+from typing import Any
+
 import keras
 from keras import ops
+
+from keras_likelihood.backend.types import Tensor
 
 
 class NoisePrior(keras.regularizers.Regularizer):
@@ -17,10 +21,12 @@ class NoisePrior(keras.regularizers.Regularizer):
     the parameter.
     """
 
-    def __init__(self, parameter, weights, inner=None):
+    def __init__(
+        self, parameter: Any, weights: list[Any], inner: Any = None
+    ) -> None:
         self._parameter, self.weights, self.inner = parameter, weights, inner
 
-    def __call__(self, variable):
+    def __call__(self, variable: Tensor) -> Tensor:
         noise = ops.cast(self._parameter.value(), "float32")
         priors = [weight.regularizer for weight in self.weights]
         # A negative value means that it was not measured yet.
@@ -33,13 +39,13 @@ class NoisePrior(keras.regularizers.Regularizer):
         return penalty if self.inner is None else penalty + self.inner(variable)
 
 
-def learned_noise(model):
+def learned_noise(model: Any) -> Any:
     """The one `scale` that the loss of a model learns, or `None`."""
     held = getattr(model, "loss_parameters", None)
     return None if held is None else held.learned().get("scale")
 
 
-def attach_noise_prior(model, weights) -> bool:
+def attach_noise_prior(model: Any, weights: list[Any]) -> bool:
     """Adds a `NoisePrior` to the learned noise; returns whether it is new."""
     noise = learned_noise(model)
     if noise is None or not weights:

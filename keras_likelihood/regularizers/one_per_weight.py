@@ -1,8 +1,11 @@
 """A regularizer with variables for one weight, and copies for others."""
 
 import types
+from typing import Any
 
 import keras
+
+from keras_likelihood.backend.types import Shape, Tensor
 
 _ATTENTION_PARTS = {"query", "key", "value", "attention_output"}
 
@@ -13,7 +16,7 @@ class OnePerWeight(keras.Layer):
     A layer of Keras may give one regularizer to several of its weights.
     """
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
         # Keras does not track the attributes of a plain namespace.
         self._links = types.SimpleNamespace(
@@ -21,29 +24,29 @@ class OnePerWeight(keras.Layer):
         )
         self._copies = Copies(name="copies")
 
-    def get_build_config(self):
+    def get_build_config(self) -> dict[str, Any] | None:
         if self._links.shape is None:
             return None
         shapes = [c._links.shape for c in (self, *self._copies.made)]
         return {"weight_shapes": list(map(list, shapes))}
 
-    def build_from_config(self, config):
+    def build_from_config(self, config: dict[str, Any]) -> None:
         first, *others = config["weight_shapes"]
         self.build(tuple(first))
         for shape in others:
             self._copy(shape)
 
-    def _copy(self, shape):
+    def _copy(self, shape: Shape) -> Any:
         copy = type(self).from_config(self.get_config())
         copy.build(tuple(shape))
         self._copies.made.append(copy)
         return copy
 
-    def expect_callback(self):
+    def expect_callback(self) -> None:
         """Records that a `LearnScales` callback learns the scales."""
         self._links.is_learned = True
 
-    def claim(self, weight):
+    def claim(self, weight: Tensor) -> Any:
         """The object that regularizes this weight, with its variables made."""
         # A compiled JAX step passes bare arrays. By then every weight was seen
         # as a variable, in the symbolic build.
@@ -54,7 +57,7 @@ class OnePerWeight(keras.Layer):
             owner.build(tuple(weight.shape))
         return owner
 
-    def _free_for(self, weight):
+    def _free_for(self, weight: Any) -> Any:
         """This object or a copy, without a weight and of the right shape."""
         first = self._links.weight
         if first is not None and not _in_one_layer(first, weight):
@@ -85,14 +88,14 @@ class Copies(keras.Layer):
     so copies can be added later, for example by `enable_lora`.
     """
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.made = []
+        self.made: list[Any] = []
         # Keras would run a model with an unbuilt layer again before each use.
         self.built = True
 
 
-def _in_one_layer(first, weight):
+def _in_one_layer(first: Any, weight: Any) -> bool:
     """Whether a saved file holds one regularizer for both weights.
 
     It does for the parts of an attention layer, and for a kernel with its
@@ -101,4 +104,4 @@ def _in_one_layer(first, weight):
     (*one, _), (*two, name) = first.path.split("/"), weight.path.split("/")
     if one == two:
         return name.startswith("lora_")
-    return one[:-1] == two[:-1] and {one[-1], two[-1]} <= _ATTENTION_PARTS
+    return bool(one[:-1] == two[:-1] and {one[-1], two[-1]} <= _ATTENTION_PARTS)

@@ -54,7 +54,7 @@ class DRidge(AdaptiveRegularizer):
         share = self.share_determined(weight, scale, precision)
         members = weight.size / math.prod(scale.shape)
         # A group is off if all of its weights use next to no freedom.
-        return np.broadcast_to(members * share > 0.2, weight.shape)
+        return np.broadcast_to(np.asarray(members * share > 0.2), weight.shape)
 
 
 @serializable
@@ -87,7 +87,7 @@ class DLasso(AdaptiveRegularizer):
         return ops.cast(is_on, "float32")
 
     def is_on(self, weight: Array, scale: Array, precision: float) -> Array:
-        return np.abs(weight) > RESOLUTION / np.sqrt(precision)
+        return np.asarray(np.abs(weight) > RESOLUTION / np.sqrt(precision))
 
 
 class _OfEveryWeight(AdaptiveRegularizer):

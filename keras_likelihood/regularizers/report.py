@@ -1,6 +1,6 @@
 """What adaptive regularizers have learned: a table, and weights set to zero."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -11,7 +11,7 @@ from keras_likelihood.regularizers.adaptive_regularizer import (
 )
 
 
-def adaptive_weights(model: keras.Layer) -> list:
+def adaptive_weights(model: keras.Layer) -> list[Any]:
     """The weights of `model` that have an adaptive regularizer.
 
     Args:
@@ -34,7 +34,7 @@ def adaptive_weights(model: keras.Layer) -> list:
     ]
 
 
-def prune(model: keras.Layer, threshold: float | None = None) -> dict:
+def prune(model: keras.Layer, threshold: float | None = None) -> dict[str, int]:
     """Sets the weights that adaptive regularizers have switched off to zero.
 
     Args:
@@ -94,10 +94,10 @@ class WeightReport(NamedTuple):
 _FORMATS = ("", "", "", ".0%", ".0%", ".3g", ".3g", "")
 
 
-class Report(list):
+class Report(list[WeightReport]):
     """A list of `WeightReport`s that prints as a table."""
 
-    def __str__(self):
+    def __str__(self) -> str:
         rows = [("weight", *WeightReport._fields[1:])] + [
             [
                 "-" if value != value else format(value, how)

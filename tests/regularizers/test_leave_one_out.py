@@ -43,7 +43,7 @@ def test_the_score_of_a_normal_target_is_press(rng):
     x, y = normal_data(rng)
     loss = kl.losses.NormalLoss(scale=0.5)
     found = problem(regularizers.DRidge(), x, y, loss)
-    fit = found._fit(found._null(), np.full(12, 8.0))
+    fit = found._fit(found._null(), 8.0)
     # A prior precision of 8 is a ridge penalty of 8 noise^2.
     wide, penalty = np.hstack([x, np.ones((40, 1))]), np.diag(12 * [2.0] + [0])
     inverse = np.linalg.inv(wide.T @ wide + penalty)
@@ -78,12 +78,11 @@ def test_the_score_is_that_of_leaving_each_row_out(kind, rng):
         ),
     }[kind]
     options = {"activation": "exponential"} if kind == "poisson" else {}
-    strengths = np.full(3 * outputs, 2.0)
 
     def fit(rows):
         prior = regularizers.DRidge()
         found = problem(prior, x[rows], y[rows], loss, outputs, **options)
-        return found, found._fit(found._null(), strengths)
+        return found, found._fit(found._null(), 2.0)
 
     whole, approximate = fit(np.arange(30))
     exact = 0.0
@@ -104,7 +103,7 @@ def test_l1_is_the_lasso_and_its_degrees_of_freedom(rng):
     x, y = normal_data(rng)
     loss = kl.losses.NormalLoss(scale=1.0)
     found = problem(regularizers.DLasso(), x, y, loss)
-    fit = found._fit(found._null(), np.full(12, 6.0))
+    fit = found._fit(found._null(), 6.0)
     lasso = linear_model.Lasso(alpha=6 / 40, tol=1e-8).fit(x, y[:, 0])
     np.testing.assert_allclose(fit.weights[:-1, 0], lasso.coef_, atol=0.01)
     assert fit.freedom == pytest.approx(np.sum(lasso.coef_ != 0), abs=0.01)

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 
+import keras_likelihood as kl
 from keras_likelihood import regularizers
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -53,4 +54,24 @@ def test_all_layers_are_drawn_and_large_ones_in_part():
     ax = plot_prior_scales(model)
     drawn = [len(c.get_offsets()) for c in ax.collections]
     assert sum(drawn[:2]) == sum(drawn[2:]) == 2000
+    matplotlib.pyplot.close(ax.figure)
+
+
+def test_strengths_are_drawn_over_the_epochs(rng):
+    from keras_likelihood.plots.prior_scales import plot_strengths
+
+    x = rng.standard_normal((40, 3)).astype("float32")
+    inputs = features = keras.Input((3,))
+    for units in (4, 1):
+        prior = regularizers.DRidge()
+        features = keras.layers.Dense(units, kernel_regularizer=prior)(features)
+    model = kl.LikelihoodModel(inputs, features)
+    model.compile("sgd", loss=kl.losses.NormalLoss(scale=1.0))
+    with pytest.raises(ValueError, match="Received: .* without epochs"):
+        plot_strengths(model)
+    model.fit(x, x[:, :1], epochs=3, verbose=0)
+    ax = plot_strengths(model)
+    (line,) = ax.lines
+    np.testing.assert_allclose(line.get_ydata(), prior.history)
+    assert line.get_label().endswith("and 1 more (4 training rows)")
     matplotlib.pyplot.close(ax.figure)

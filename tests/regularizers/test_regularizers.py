@@ -27,7 +27,6 @@ every = pytest.mark.parametrize("cls", ALL, ids=lambda c: c.__name__)
 OTHER = {
     "num_examples": 40,
     "initial_scale": 0.3,
-    "learning_rate_multiplier": 0.5,
 }
 
 
@@ -138,7 +137,6 @@ def test_config_keeps_every_argument(cls, weight):
         twin.switched_off(0.03 * weight),
         regularizer.switched_off(0.03 * weight),
     )
-    assert twin.learning_rate_multiplier == 0.5
 
 
 @pytest.mark.few(1)
