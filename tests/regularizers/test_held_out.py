@@ -410,6 +410,7 @@ def test_held_out_batches_are_not_trained_on(data):
         assert list(taken) == list(range(36, 40))
 
 
+@pytest.mark.filterwarnings("ignore:__array__ implementation")
 def test_a_data_set_in_another_order_each_time_is_not_split(data):
     shuffled = tensorflow_batches(*data).unbatch().shuffle(64).batch(4)
     assert split_batches(shuffled) is None
