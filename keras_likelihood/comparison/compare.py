@@ -2,11 +2,12 @@
 
 import inspect
 import os
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 
+from keras_likelihood.backend.types import Array
 from keras_likelihood.comparison.model_scores import (
     average,
     error_of_average,
@@ -32,13 +33,13 @@ class ComparisonRow(NamedTuple):
     """
 
     name: str
-    scores: dict
-    errors: dict
+    scores: dict[str, Any]
+    errors: dict[str, Any]
     behind: float
     behind_error: float
 
 
-class Comparison(list):
+class Comparison(list[ComparisonRow]):
     """A list of `ComparisonRow`s, lowest NLL first, that prints as a table.
 
     Standard errors are in parentheses. A star marks the best value of a column.
@@ -54,7 +55,7 @@ class Comparison(list):
             f"Received: {name!r}"
         )
 
-    def __str__(self):
+    def __str__(self) -> str:
         columns = [["model", *(row.name for row in self)]]
         for name in self[0].scores:
             values = np.array([row.scores[name] for row in self])
@@ -75,19 +76,19 @@ class Comparison(list):
     __repr__ = __str__
 
 
-def _cell(value, error, is_best):
+def _cell(value: float, error: float, is_best: bool) -> str:
     if value != value:
         return "-"
     return f"{value:.4g} ({error:.2g}){'*' if is_best else ' '}"
 
 
 def compare(
-    models: dict,
-    x,
-    y,
+    models: dict[str, Any],
+    x: Array,
+    y: Array,
     *,
     folds: int = 5,
-    fit: dict | None = None,
+    fit: dict[str, Any] | None = None,
     coverage: float = 0.9,
     batch_size: int = 256,
     seed: int = 0,
@@ -152,18 +153,18 @@ def compare(
         )
     y = np.asarray(y)
 
-    def score(model, rows):
+    def score(model: Any, rows: Any) -> Any:
         given = _take(x, rows)
         return scores_by_example(model, given, y[rows], coverage, batch_size)
 
     every = np.arange(len(y))
-    found: dict = {}
+    found: dict[str, Any] = {}
     if all(is_fitted):
         for name, model in models.items():
             each = score(load_model(model), every)
             found[name] = average(each), error_of_average(each), each["nll"]
         return _table(found)
-    by_fold: dict = {name: [] for name in models}
+    by_fold: dict[str, Any] = {name: [] for name in models}
     for held_out in _folds(len(y), folds, seed):
         kept = np.delete(every, held_out)
         given = _take(x, kept), y[kept]
@@ -182,18 +183,18 @@ def compare(
     return _table(found)
 
 
-def _folds(count, folds, seed):
+def _folds(count: int, folds: int, seed: int) -> Any:
     allowed = f"from 2 to the number of examples, {count}"
     check_argument("folds", folds, 2 <= folds <= count, allowed)
     order = np.random.default_rng(seed).permutation(count)
     return [np.sort(order[i::folds]) for i in range(folds)]
 
 
-def _take(x, rows):
+def _take(x: Array, rows: Array) -> Array:
     return keras.tree.map_structure(lambda a: np.asarray(a)[rows], x)
 
 
-def _table(found):
+def _table(found: dict[str, Any]) -> Comparison:
     """Makes a `Comparison` of means, errors and NLLs `(n,)` by name."""
     scores = {name: list(means) for name, (means, _, _) in found.items()}
     if len(set(map(tuple, scores.values()))) > 1:
@@ -202,7 +203,7 @@ def _table(found):
             f"Received: {scores}"
         )
 
-    def order(row):
+    def order(row: Any) -> Any:
         # Models without a likelihood have an NLL of NaN and come last.
         values = row[1][0]["nll"], row[1][0].get("crps", 0)
         return np.nan_to_num(values, nan=1e99).tolist()
@@ -221,5 +222,5 @@ def _table(found):
     )
 
 
-def _standard_error(values):
+def _standard_error(values: Array) -> float:
     return float(np.std(values, ddof=1) / np.sqrt(len(values)))

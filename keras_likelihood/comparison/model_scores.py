@@ -1,7 +1,10 @@
 """The scores of one model on held-out data."""
 
+from typing import Any
+
 import numpy as np
 
+from keras_likelihood.backend.types import Array
 from keras_likelihood.conformal import ConformalRegressor
 from keras_likelihood.likelihoods import Multivariate, Normal, Quantiles
 from keras_likelihood.likelihoods.checks import to_float64
@@ -15,7 +18,9 @@ _REGRESSION = ("nll", "crps", "coverage", "width", "rmse")
 _DRAWS = 64
 
 
-def scores_by_example(model, x, y, coverage, batch_size) -> dict:
+def scores_by_example(
+    model: Any, x: Array, y: Array, coverage: float, batch_size: int
+) -> dict[str, Any]:
     """Scores of every example by name, each `(n,)`.
 
     `rmse` and `ece` are not means over examples. Here `rmse` holds squared
@@ -37,7 +42,12 @@ def scores_by_example(model, x, y, coverage, batch_size) -> dict:
     return _of_numbers(distribution, y, known, interval)
 
 
-def _of_numbers(distribution, y, known, interval):
+def _of_numbers(
+    distribution: Any,
+    y: Array,
+    known: bool,
+    interval: tuple[Array, Array] | None,
+) -> dict[str, Array]:
     found = {name: np.full(len(y), np.nan) for name in _REGRESSION}
     prediction = distribution.prediction
     is_quantiles = isinstance(distribution, Quantiles)
@@ -45,21 +55,21 @@ def _of_numbers(distribution, y, known, interval):
         # The composite likelihood of quantiles is not comparable to others.
         target = match_target(np.asarray(y, prediction.dtype), prediction)
         found["nll"] = _rows(to_float64(distribution.nll(target)))
-    y = _exact_targets(distribution, y)
+    exact = _exact_targets(distribution, y)
     if interval is not None:
         lower, upper = map(to_float64, interval)
         found["width"] = _rows(upper - lower)
-        if y is not None:
-            found["coverage"] = _rows((y >= lower) & (y <= upper))
-    if y is not None:
+        if exact is not None:
+            found["coverage"] = _rows((exact >= lower) & (exact <= upper))
+    if exact is not None:
         centre = distribution.mean() if is_quantiles else prediction
-        found["rmse"] = _rows((y - to_float64(centre)) ** 2)
+        found["rmse"] = _rows((exact - to_float64(centre)) ** 2)
         if known:
-            found["crps"] = _rows(crps(distribution, y))
+            found["crps"] = _rows(crps(distribution, exact))
     return found
 
 
-def _exact_targets(distribution, y):
+def _exact_targets(distribution: Any, y: Array) -> Array | None:
     """Targets as float64, `None` if some are known only by their bounds."""
     shape = tuple(distribution.outcomes_like().shape)
     if distribution.takes_bounds and y.shape[-1:] == (2,) and y.shape != shape:
@@ -69,17 +79,18 @@ def _exact_targets(distribution, y):
     return as_targets(y, shape)
 
 
-def _interval(distribution, coverage):
+def _interval(distribution: Any, coverage: float) -> tuple[Array, Array]:
     """Central intervals, of each coordinate if outcomes are vectors."""
     if not isinstance(distribution, Multivariate):
         return distribution.interval(coverage)
     units = range(distribution.prediction.shape[-1])
     each = [distribution.marginal(i).interval(coverage) for i in units]
     ends = zip(*each, strict=True)
-    return [np.concatenate(list(map(to_float64, end)), axis=-1) for end in ends]
+    lower, upper = (np.concatenate([*map(to_float64, e)], -1) for e in ends)
+    return lower, upper
 
 
-def _of_classes(distribution, y):
+def _of_classes(distribution: Any, y: Array) -> dict[str, Array]:
     p = to_float64(distribution.class_probabilities())
     p = p.reshape(-1, p.shape[-1])
     nll = to_float64(distribution.nll(match_target(y, distribution.prediction)))
@@ -94,7 +105,7 @@ def _of_classes(distribution, y):
     }
 
 
-def crps(distribution, y):
+def crps(distribution: Any, y: Array) -> Array:
     """`E|X - y| - E|X - X'| / 2`, in closed form or from draws."""
     if isinstance(distribution, Normal):
         scale = to_float64(distribution.scale)
@@ -107,7 +118,7 @@ def crps(distribution, y):
     return np.abs(draws - y).mean(axis=0) - pairs / (_DRAWS * (_DRAWS - 1))
 
 
-def average(values: dict) -> dict:
+def average(values: dict[str, Any]) -> dict[str, Any]:
     """Means over examples, by score."""
     found = {name: float(np.mean(v)) for name, v in values.items()}
     if "rmse" in found:
@@ -117,7 +128,7 @@ def average(values: dict) -> dict:
     return found
 
 
-def error_of_average(values: dict) -> dict:
+def error_of_average(values: dict[str, Any]) -> dict[str, Any]:
     """Standard errors of `average`, from the variance over the examples."""
     errors = {}
     for name, each in values.items():
@@ -133,5 +144,5 @@ def error_of_average(values: dict) -> dict:
     return errors
 
 
-def _rows(values):
+def _rows(values: Array) -> Array:
     return values.reshape(len(values), -1).mean(axis=1)

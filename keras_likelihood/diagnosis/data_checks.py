@@ -1,18 +1,20 @@
 """Checks of inputs, targets and predictions."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import keras
 import numpy as np
 from keras.ops import convert_to_numpy
 
+from keras_likelihood.backend.types import Array
 from keras_likelihood.diagnosis.diagnosis import Finding
 from keras_likelihood.likelihoods import Bernoulli, Softmax
 from keras_likelihood.reading.endings import PROBABILITIES
 from keras_likelihood.reading.targets import are_probabilities, in_range
 
 
-def check_finite(model, x, outputs) -> Iterator[Finding]:
+def check_finite(model: Any, x: Array, outputs: list[Any]) -> Iterator[Finding]:
     """Findings about NaN and infinity, the cause first."""
     inputs = [
         array
@@ -49,14 +51,14 @@ def check_finite(model, x, outputs) -> Iterator[Finding]:
     )
 
 
-def _bad(array):
+def _bad(array: Array) -> int:
     array = np.asarray(array)
     if array.dtype.kind not in "fc":
         array = array.astype("float32")
     return int(np.size(array) - np.isfinite(array).sum())
 
 
-def check_targets(output) -> Iterator[Finding]:
+def check_targets(output: Any) -> Iterator[Finding]:
     """Findings about the unit of real targets."""
     if not output.is_real:
         return
@@ -92,7 +94,7 @@ def check_targets(output) -> Iterator[Finding]:
         )
 
 
-def check_labels(output) -> Iterator[Finding]:
+def check_labels(output: Any) -> Iterator[Finding]:
     """Findings about labels out of range."""
     y, classes = output.y, output.prediction.shape[-1]
     is_softmax = issubclass(output.likelihood, Softmax)
@@ -129,7 +131,7 @@ def check_labels(output) -> Iterator[Finding]:
     )
 
 
-def check_logits(output) -> Iterator[Finding]:
+def check_logits(output: Any) -> Iterator[Finding]:
     """Findings about probabilities in the place of logits."""
     likelihood, p = output.likelihood, output.prediction
     # Values in [0, 1] may be logits, but not if they come from a sigmoid.
@@ -147,7 +149,7 @@ def check_logits(output) -> Iterator[Finding]:
         )
 
 
-def check_outliers(output) -> Iterator[Finding]:
+def check_outliers(output: Any) -> Iterator[Finding]:
     """Findings about a few examples that dominate the loss."""
     nll = output.nll(output.y)
     if len(nll) < 50 or not np.isfinite(nll).all():

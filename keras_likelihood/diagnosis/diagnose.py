@@ -1,8 +1,11 @@
 """Diagnoses a trained model."""
 
+from typing import Any
+
 import keras
 import numpy as np
 
+from keras_likelihood.backend.types import Array
 from keras_likelihood.data_parameters.indexed import split_index
 from keras_likelihood.diagnosis.data_checks import (
     check_finite,
@@ -19,7 +22,13 @@ from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.reading import load_model, read_model
 
 
-def diagnose(model: keras.Model, x, y, *, batch_size: int = 256) -> Diagnosis:
+def diagnose(
+    model: keras.Model,
+    x: Array,
+    y: dict[str, Array] | Array,
+    *,
+    batch_size: int = 256,
+) -> Diagnosis:
     """Diagnoses problems of likelihood parameters and of the data.
 
     The checks look for NaN and infinity, parameters that are not trained or
@@ -70,7 +79,9 @@ def diagnose(model: keras.Model, x, y, *, batch_size: int = 256) -> Diagnosis:
     return Diagnosis(findings)
 
 
-def _with_targets(model, x, y, batch_size):
+def _with_targets(
+    model: Any, x: Array, y: dict[str, Array] | Array, batch_size: int
+) -> list[Any]:
     """Readings of the outputs that have a likelihood loss, with their `y`."""
     outputs = [
         reading

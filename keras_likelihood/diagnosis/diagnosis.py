@@ -1,6 +1,7 @@
 """The findings about one model."""
 
 import dataclasses
+from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,7 +17,7 @@ class Finding:
 
     name: str
     message: str
-    evidence: dict
+    evidence: dict[str, Any]
     remedy: str
 
     @property
@@ -29,7 +30,7 @@ class Finding:
             for name, value in self.evidence.items()
         )
 
-    def __str__(self):
+    def __str__(self) -> Any:
         return (
             f"{self.name}: {self.message}\n"
             f"    evidence: {self.numbers}\n"
@@ -37,7 +38,7 @@ class Finding:
         )
 
 
-class Diagnosis(list):
+class Diagnosis(list["Finding"]):
     """The list of findings about a model, most serious first.
 
     It prints as a report.
@@ -56,7 +57,7 @@ class Diagnosis(list):
         """Names of the findings, in their order."""
         return [finding.name for finding in self]
 
-    def __str__(self):
+    def __str__(self) -> str:
         if not self:
             return "Nothing suspicious found."
         title = f"{len(self)} finding{'s' if len(self) > 1 else ''}"

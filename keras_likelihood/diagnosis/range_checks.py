@@ -1,10 +1,12 @@
 """Checks of the ranges of parameters and of the size of scales."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import keras
 import numpy as np
 
+from keras_likelihood.backend.types import Array
 from keras_likelihood.diagnosis.diagnosis import Finding
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.reading.endings import open_ending
@@ -28,7 +30,7 @@ _SATURATED = {
 }
 
 
-def check_ranges(output) -> Iterator[Finding]:
+def check_ranges(output: Any) -> Iterator[Finding]:
     """Findings about the values of one output's parameters."""
     learned = [p for p in output.parameters if p.learned]
     for parameter in learned:
@@ -42,7 +44,7 @@ def check_ranges(output) -> Iterator[Finding]:
         yield from _misfit(output)
 
 
-def _at_ends(parameter):
+def _at_ends(parameter: Any) -> tuple[float, float]:
     """Shares of the values at the lower and at the upper end."""
     low, high = parameter.constraint.low, parameter.constraint.high
     values = parameter.values / parameter.unit
@@ -52,7 +54,7 @@ def _at_ends(parameter):
     return float(np.mean(values - low < _MARGIN * width)), float(at_high)
 
 
-def _collapsed(output, parameter):
+def _collapsed(output: Any, parameter: Any) -> Finding | None:
     if parameter.name != "scale" or not output.is_real:
         return None
     spread = float(np.std(output.y))
@@ -83,7 +85,7 @@ def _collapsed(output, parameter):
     )
 
 
-def _saturated(output, parameter):
+def _saturated(output: Any, parameter: Any) -> Finding | None:
     share, end = max(zip(_at_ends(parameter), ("lower", "upper"), strict=True))
     bounded = end == "upper" or parameter.constraint.low > 0
     if share < _SHARE or not (bounded or parameter.name == "shape"):
@@ -105,7 +107,7 @@ def _saturated(output, parameter):
     )
 
 
-def _ran_away(output, parameter):
+def _ran_away(output: Any, parameter: Any) -> Finding | None:
     unit = parameter.initial
     if parameter.name == "scale" and output.is_real:
         # Outliers do not change a robust spread.
@@ -127,7 +129,7 @@ def _ran_away(output, parameter):
     )
 
 
-def _misfit(output):
+def _misfit(output: Any) -> Iterator[Finding]:
     """Whether the central 50 % intervals contain half of the targets."""
     rows = slice(None, None, -(-len(output.y) // _MOST_ROWS))
     try:
@@ -151,7 +153,9 @@ def _misfit(output):
     )
 
 
-def check_mean(model, x, output, batch_size) -> Iterator[Finding]:
+def check_mean(
+    model: Any, x: Array, output: Any, batch_size: int
+) -> Iterator[Finding]:
     """Finding about errors that the model treats as noise.
 
     The last layer is refitted by least squares on four fifths of the examples
@@ -202,7 +206,7 @@ def check_mean(model, x, output, batch_size) -> Iterator[Finding]:
     )
 
 
-def _saved(features, error):
+def _saved(features: Array, error: Array) -> Array:
     """Squared error that a refit saves on held-out rows, `(n,)`."""
     features = features - features.mean(axis=0)
     features = features / np.maximum(features.std(axis=0), 1e-12)

@@ -1,6 +1,7 @@
 """Checks for parameters that are not trained or have not changed."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from keras.ops import convert_to_numpy
@@ -10,7 +11,7 @@ from keras_likelihood.layers import PredictedParameter
 from keras_likelihood.reading.reading import parameter_layers
 
 
-def check_training(model, outputs) -> Iterator[Finding]:
+def check_training(model: Any, outputs: list[Any]) -> Iterator[Finding]:
     """Findings about parameters that are not or were not trained."""
     trained = {id(v) for v in model.trainable_variables}
     steps = int(convert_to_numpy(getattr(model.optimizer, "iterations", 0)))
@@ -25,7 +26,9 @@ def check_training(model, outputs) -> Iterator[Finding]:
         yield from _check_layer(name, layer, trained, steps)
 
 
-def _check_layer(name, layer, trained, steps, output=None):
+def _check_layer(
+    name: str, layer: Any, trained: set[int], steps: int, output: Any = None
+) -> Iterator[Finding]:
     if not layer.built:
         return
     value, has_moved = _value(layer)
@@ -54,7 +57,7 @@ def _check_layer(name, layer, trained, steps, output=None):
         )
 
 
-def _value(layer):
+def _value(layer: Any) -> tuple[float, bool]:
     """Mean value of a parameter, and whether its initial value has changed."""
     if isinstance(layer, PredictedParameter):
         value = layer.constraint(layer.read(layer.bias))
@@ -66,7 +69,7 @@ def _value(layer):
     return float(np.mean(value)), has_kernel or has_moved
 
 
-def _never_moved(name, evidence):
+def _never_moved(name: str, evidence: dict[str, int | float]) -> Finding:
     if evidence["steps"] == 0:
         return Finding(
             "not_fitted",
@@ -86,7 +89,7 @@ def _never_moved(name, evidence):
     )
 
 
-def _check_rows(name, data, steps):
+def _check_rows(name: str, data: Any, steps: int) -> Iterator[Finding]:
     values = data.values().reshape(data.num_examples, -1)
     start = np.resize(data.start, values.shape[1:])
     share = float(np.all(np.isclose(values, start, rtol=1e-6), axis=1).mean())

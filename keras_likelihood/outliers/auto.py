@@ -1,7 +1,10 @@
 """A detector that averages the tail probabilities of several scores."""
 
+from typing import Any
+
 import numpy as np
 
+from keras_likelihood.backend.types import Array
 from keras_likelihood.outliers.scale_detector import AutoencoderScale
 
 LEVELS = (0.25, 1.0)
@@ -10,7 +13,7 @@ _FREEDOM = 4.0
 _STEPS = 10
 
 
-def robust_moments(z):
+def robust_moments(z: Any) -> Any:
     """Mean and scatter of rows `(n, d)` under a multivariate Student's t.
 
     Rows far away get a low weight. The mean variance of the scatter is 1.
@@ -28,7 +31,7 @@ def robust_moments(z):
     return mean, scatter / size
 
 
-def linear_scores(z, mean, scatter):
+def linear_scores(z: Any, mean: Any, scatter: Any) -> Any:
     """Joint and element-wise errors for each level of noise.
 
         joint = (z - mean)' (scatter + level^2)^-1 (z - mean)
@@ -52,7 +55,7 @@ _GRID_POINTS = 256
 _MARGINALS = ("middle", "spread", "low", "step", "log_density")
 
 
-def fit_marginals(z) -> dict:
+def fit_marginals(z: Array) -> dict[str, Any]:
     """Kernel densities of the columns of `z`, `(n, d)`, on grids."""
     # Kernels have a constant width in u, where far values are closer.
     low, middle, high = np.quantile(z, [0.25, 0.5, 0.75], axis=0)
@@ -69,7 +72,7 @@ def fit_marginals(z) -> dict:
     )
 
 
-def _log_density(u, begin, step, wide):
+def _log_density(u: Array, begin: float, step: float, wide: float) -> Array:
     place = np.rint((u - begin) / step).astype(int)
     count = np.bincount(place, minlength=_GRID_POINTS).astype(float)
     reach = np.arange(_GRID_POINTS) * step / wide
@@ -79,7 +82,14 @@ def _log_density(u, begin, step, wide):
     return np.log(density + 1 / _GRID_POINTS) - np.log((len(u) + 1) * step)
 
 
-def surprise(z, middle, spread, low, step, log_density) -> np.ndarray:
+def surprise(
+    z: Array,
+    middle: Array,
+    spread: Array,
+    low: Array,
+    step: Array,
+    log_density: Array,
+) -> np.ndarray:
     """Sum over columns of `-log p(z_j)`, `(n,)`; see `fit_marginals`."""
     v = (z - middle) / spread
     place = np.clip((np.arcsinh(v) - low) / step, 0, _GRID_POINTS - 1)
@@ -93,12 +103,12 @@ def surprise(z, middle, spread, low, step, log_density) -> np.ndarray:
 _POINTS = 64
 
 
-def fit_tails(scores) -> np.ndarray:
+def fit_tails(scores: Array) -> np.ndarray:
     """Quantiles `(k, points)` of scores `(n, k)`, denser in the upper tail."""
     return np.quantile(scores, -np.expm1(-_levels(len(scores))), axis=0).T
 
 
-def log_tails(scores, quantiles, rows: int) -> np.ndarray:
+def log_tails(scores: Array, quantiles: Array, rows: int) -> np.ndarray:
     """`-log P(S >= score)`, `(n, k)`, among the `rows` scores of `fit_tails`.
 
     It is linear between the quantiles, and beyond the largest one.
@@ -108,11 +118,11 @@ def log_tails(scores, quantiles, rows: int) -> np.ndarray:
     return np.stack([_log_tail(s, q, levels) for s, q in columns], axis=1)
 
 
-def _levels(rows):
+def _levels(rows: int) -> Array:
     return np.linspace(0, np.log(rows + 1), _POINTS)
 
 
-def _log_tail(scores, quantiles, levels):
+def _log_tail(scores: Array, quantiles: Array, levels: Array) -> Array:
     # Equal values of many rows may differ by rounding. They become one point.
     tie = 1e-6 * max(np.ptp(quantiles), 1e-300)
     group = np.concatenate([[0], np.cumsum(np.diff(quantiles) > tie)])
@@ -149,9 +159,11 @@ class AutoDetector(AutoencoderScale):
     Prior work: averages of calibrated detectors (Aggarwal and Sathe, 2015),
     conditional residuals and tails by columns (Li and others, 2022, ECOD).
 
-    >>> detector = AutoDetector(random_state=0).fit(x)
-    >>> strangest = detector.decision_scores_.argsort()[::-1][:10]
-    >>> detector.kinds(x_new)
+    ```python
+    detector = AutoDetector(random_state=0).fit(x)
+    strangest = detector.decision_scores_.argsort()[::-1][:10]
+    detector.kinds(x_new)
+    ```
 
     Args:
         **options: options of `AutoencoderScale`, for the deep part.
@@ -166,7 +178,7 @@ class AutoDetector(AutoencoderScale):
     )
     KINDS = ("joint", "elements", "columns", "deep")
 
-    def _fit(self, x):
+    def _fit(self, x: Any) -> Any:
         deep = super()._fit(x)
         z, excess = self._standardise(x)
         z = z.astype("float64")
@@ -179,11 +191,11 @@ class AutoDetector(AutoencoderScale):
         self.part_tails_ = fit_tails(parts)
         return self._combine(parts, len(z)).mean(axis=1) + excess
 
-    def _score(self, x):
+    def _score(self, x: Any) -> Any:
         z, excess = self._standardise(x)
         return self._kinds(z).mean(axis=1) + excess
 
-    def kinds(self, X) -> dict:  # noqa: N803
+    def kinds(self, X: Any) -> dict[str, Any]:  # noqa: N803
         """Scores of rows by kind of outlier.
 
         Returns:
@@ -194,15 +206,15 @@ class AutoDetector(AutoencoderScale):
         z, _ = self._standardise(self._check(X, reset=False))
         return dict(zip(self.KINDS, self._kinds(z).T, strict=True))
 
-    def _kinds(self, z):
+    def _kinds(self, z: Any) -> Any:
         deep = super()._predict(z)
         z, rows = z.astype("float64"), len(self.decision_scores_)
         return self._combine(self._parts(z, self._linear(z), deep, rows), rows)
 
-    def _linear(self, z):
+    def _linear(self, z: Any) -> Any:
         return linear_scores(z, self.moments_mean_, self.moments_scatter_)
 
-    def _parts(self, z, linear, deep, rows):
+    def _parts(self, z: Any, linear: Any, deep: Any, rows: Any) -> Any:
         """All scores, one per column; `rows` is the number of training rows."""
         joint, elements = linear
         elements = log_tails(elements, self.element_tails_, rows)
@@ -213,7 +225,7 @@ class AutoDetector(AutoencoderScale):
             [joint, elements.mean(axis=2), elements.max(axis=2), columns, deep]
         )
 
-    def _combine(self, parts, rows):
+    def _combine(self, parts: Any, rows: Any) -> Any:
         """Tails of the four kinds, `(n, 4)`."""
         ends = len(LEVELS), 3 * len(LEVELS), -1
         kinds = np.split(log_tails(parts, self.part_tails_, rows), ends, axis=1)

@@ -2,13 +2,14 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import erf
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from keras_likelihood.backend.types import Array
 from keras_likelihood.likelihoods.checks import check_argument
 
 
@@ -31,10 +32,10 @@ class OutlierDetector(BaseEstimator):
     """
 
     contamination: float = 0.1
-    _fit: ClassVar[Callable]
-    _score: ClassVar[Callable]
+    _fit: ClassVar[Callable[..., Any]]
+    _score: ClassVar[Callable[..., Any]]
 
-    def fit(self, X, y=None):  # noqa: N803
+    def fit(self, X: Any, y: Array | None = None) -> Any:  # noqa: N803
         """Fits the detector to rows without labels; `y` is ignored."""
         share = self.contamination
         check_argument("contamination", share, 0 < share <= 0.5, "in (0, 0.5]")
@@ -42,16 +43,16 @@ class OutlierDetector(BaseEstimator):
         self._set_threshold(self.decision_scores_)
         return self
 
-    def decision_function(self, X):  # noqa: N803
+    def decision_function(self, X: Array) -> Array:  # noqa: N803
         """Scores of training or new rows, `(n,)`. Higher is stranger."""
         check_is_fitted(self, "decision_scores_")
         return self._score(self._check(X, reset=False))
 
-    def predict(self, X):  # noqa: N803
+    def predict(self, X: Array) -> Array:  # noqa: N803
         """1 for outliers, 0 for others, `(n,)`."""
         return self._to_labels(self.decision_function(X))
 
-    def predict_proba(self, X, method: str = "linear"):  # noqa: N803
+    def predict_proba(self, X: Array, method: str = "linear") -> Array:  # noqa: N803
         """Probabilities of inlier and outlier, `(n, 2)`.
 
         Args:
@@ -73,18 +74,18 @@ class OutlierDetector(BaseEstimator):
         outlier = np.clip(outlier, 0.0, 1.0)
         return np.stack([1 - outlier, outlier], axis=1)
 
-    def fit_predict(self, X, y=None):  # noqa: N803
+    def fit_predict(self, X: Array, y: Array | None = None) -> Array:  # noqa: N803
         """Fits, and returns `labels_`."""
         return self.fit(X).labels_
 
-    def _set_threshold(self, scores):
+    def _set_threshold(self, scores: Array) -> None:
         self.threshold_ = float(np.quantile(scores, 1 - self.contamination))
         self.labels_ = self._to_labels(self.decision_scores_)
 
-    def _to_labels(self, scores):
+    def _to_labels(self, scores: Array) -> Array:
         return (scores > self.threshold_).astype("int64")
 
-    def _check(self, x, reset):
+    def _check(self, x: Any, reset: bool) -> Array:
         least = 2 if reset else 1
         return validate_data(
             self, x, reset=reset, dtype="float64", ensure_min_samples=least

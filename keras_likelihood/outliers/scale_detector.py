@@ -27,6 +27,7 @@ from keras_likelihood.backend.files import (
 )
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.backend.threads import one_thread
+from keras_likelihood.backend.types import Array
 from keras_likelihood.constraints import Exp
 from keras_likelihood.layers import PredictedParameter
 from keras_likelihood.likelihoods.checks import check_argument
@@ -45,17 +46,22 @@ class RowNoise(keras.Layer):
     noise coarse structure.
     """
 
-    def __init__(self, largest: float, *, seed: int | None = None, **kwargs):
+    def __init__(
+        self, largest: float, *, seed: int | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.largest = largest
         self._generator = keras.random.SeedGenerator(seed)
         self.supports_masking = True
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Any, training: bool = False) -> Any:
         if not training or self.largest == 0:
             return inputs
         shape = keras.ops.shape(inputs)
-        options: dict = {"dtype": self.compute_dtype, "seed": self._generator}
+        options: dict[str, Any] = {
+            "dtype": self.compute_dtype,
+            "seed": self._generator,
+        }
         level = keras.random.uniform(
             (shape[0], 1), maxval=self.largest, **options
         )
@@ -112,14 +118,14 @@ class ScaleDetector(OutlierDetector):
     random_state: Any = None
     verbose: bool = False
 
-    _reconstruct: ClassVar[Callable]
+    _reconstruct: ClassVar[Callable[..., Any]]
     """Makes the reconstruction of noisy rows `(batch, units)`, a tensor."""
-    _more_arrays: ClassVar[tuple] = ()
+    _more_arrays: ClassVar[tuple[Any, ...]] = ()
     """Fitted arrays of a subclass, for files."""
-    callbacks: Sequence = dataclasses.field(default=(), init=False)
+    callbacks: Sequence[Any] = dataclasses.field(default=(), init=False)
     """Further Keras callbacks of the training, which are not saved."""
 
-    def save(self, path: str):
+    def save(self, path: str) -> None:
         """Writes the fitted detector to a zip file."""
         check_is_fitted(self, "decision_scores_")
         options = self.get_params()
@@ -147,7 +153,7 @@ class ScaleDetector(OutlierDetector):
             file.writestr("detector.json", json.dumps(about))
 
     @classmethod
-    def load(cls, path: str):
+    def load(cls, path: str) -> Any:
         """Loads a detector written by `save`. No code in the file is run."""
         names = (*_ARRAYS, *cls._more_arrays)
         with (
@@ -168,8 +174,8 @@ class ScaleDetector(OutlierDetector):
             content = io.BytesIO(file.read("arrays.npz"))
             arrays = read_arrays(path, names, file=content, size=size)
             model = file.extract("model.keras", folder)
-            with open(model, "rb") as content:
-                check_model(path, file=content, size=size)
+            with open(model, "rb") as saved:
+                check_model(path, file=saved, size=size)
             # The options of `compile` depend on the backend.
             found.model_ = keras.saving.load_model(model, compile=False)
             found.threshold_ = float(about["threshold"])
@@ -182,7 +188,7 @@ class ScaleDetector(OutlierDetector):
             found.n_features_in_ = int(about["columns"])
         return found
 
-    def _fit(self, x):
+    def _fit(self, x: Array) -> Array:
         self._check_options()
         random = check_random_state(self.random_state)
         for name, values in measure(x).items():
@@ -208,22 +214,22 @@ class ScaleDetector(OutlierDetector):
             ).history
         return self._predict(z) + excess
 
-    def _score(self, x):
+    def _score(self, x: Array) -> Array:
         z, excess = self._standardise(x)
         return self._predict(z) + excess
 
-    def _standardise(self, x):
+    def _standardise(self, x: Array) -> tuple[Array, Array]:
         names = "mean", "deviation", "kept", "middle", "spread"
         return standardise(x, *(getattr(self, f"{name}_") for name in names))
 
-    def _predict(self, z):
+    def _predict(self, z: Array) -> Array:
         # Rounding depends on the number of rows in a product, but a score must
         # not depend on the other rows.
         rows = np.pad(z, [(0, -len(z) % _BLOCK), (0, 0)])
         _, scale = self.model_.predict(rows, batch_size=_SCORE_ROWS, verbose=0)
         return np.log(scale[: len(z), 0].astype("float64"))
 
-    def _rounds(self, z, random):
+    def _rounds(self, z: Array, random: Any) -> tuple[Array, int]:
         """Rows of a round in random order, and the number of rounds."""
         # A round uses all rows at least once, because the overhead of Keras
         # between short rounds would exceed the training time. A partial batch
@@ -233,7 +239,9 @@ class ScaleDetector(OutlierDetector):
         rows = -(-self.steps // rounds) * self.batch_size
         return z[np.resize(random.permutation(len(z)), rows)], rounds
 
-    def _build(self, units, random):
+    def _build(
+        self, units: int, random: np.random.RandomState
+    ) -> LikelihoodModel:
         noise_seed, dropout_seed = random.randint(2**31 - 1, size=2).tolist()
         inputs = keras.Input((units,))
         noisy = RowNoise(self.noise, seed=noise_seed)(inputs)
@@ -267,7 +275,7 @@ class ScaleDetector(OutlierDetector):
         )
         return model
 
-    def _check_options(self):
+    def _check_options(self) -> None:
         counts = [f.name for f in dataclasses.fields(self) if f.type is int]
         ranges = {
             "noise": (self.noise >= 0, ">= 0"),
@@ -279,7 +287,7 @@ class ScaleDetector(OutlierDetector):
             check_argument(name, getattr(self, name), *fits_and_allowed)
 
 
-def dense(units, activation, **options):
+def dense(units: int, activation: str | None, **options: Any) -> Any:
     """A `Dense` layer. `ScaleDetector` draws its initial weights."""
     return keras.layers.Dense(
         units, activation=activation, kernel_initializer="zeros", **options
@@ -298,15 +306,17 @@ class PCAScale(ScaleDetector):
     `A` has half as many columns as the data, at most 256. They are like the
     directions of PCA, but outliers have little influence on them.
 
-    >>> detector = PCAScale(random_state=0).fit(x)
-    >>> strangest = detector.decision_scores_.argsort()[::-1][:10]
-    >>> detector.predict(x_new)
+    ```python
+    detector = PCAScale(random_state=0).fit(x)
+    strangest = detector.decision_scores_.argsort()[::-1][:10]
+    detector.predict(x_new)
+    ```
 
     Args:
         **options: options of `ScaleDetector`.
     """
 
-    def _reconstruct(self, noisy, units, seed):
+    def _reconstruct(self, noisy: Any, units: int, seed: int) -> Any:
         kept = keras.layers.Dropout(self.dropout, seed=seed)(noisy)
         code_units = min(-(-units // 2), _WIDEST_CODE)
         code = dense(code_units, None, use_bias=False)(kept)
@@ -322,8 +332,10 @@ class AutoencoderScale(ScaleDetector):
     The code is as wide as the data: there is no bottleneck. Noise and dropout
     keep the network from copying its input.
 
-    >>> detector = AutoencoderScale(random_state=0).fit(x)
-    >>> detector.decision_function(x_new)
+    ```python
+    detector = AutoencoderScale(random_state=0).fit(x)
+    detector.decision_function(x_new)
+    ```
 
     Args:
         hidden_units: width of the hidden layers of encoder and decoder.
@@ -336,7 +348,7 @@ class AutoencoderScale(ScaleDetector):
     hidden_units: int = 64
     noise: float = 1.0
 
-    def _reconstruct(self, noisy, units, seed):
+    def _reconstruct(self, noisy: Any, units: Any, seed: Any) -> Any:
         h = dense(self.hidden_units, "relu")(noisy)
         h = keras.layers.Dropout(self.dropout, seed=seed)(h)
         code = dense(units, None, use_bias=False)(h)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_likelihood.backend.types import Array
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.outliers.detector import OutlierDetector
 from keras_likelihood.reading import ModelGraph, read_output, stock_models
@@ -29,8 +30,10 @@ class ScoreDetector(OutlierDetector):
     With a `DataParameter` the scores are its learned values, which exist only
     for the training examples.
 
-    >>> detector = ScoreDetector(model).fit(x_train)
-    >>> suspicious = detector.decision_scores_.argsort()[::-1][:20]
+    ```python
+    detector = ScoreDetector(model).fit(x_train)
+    suspicious = detector.decision_scores_.argsort()[::-1][:20]
+    ```
 
     Args:
         model: a fitted, compiled `LikelihoodModel`, a model that ends in a
@@ -47,16 +50,16 @@ class ScoreDetector(OutlierDetector):
     parameter: str | None = None
     batch_size: int = 256
 
-    def _check(self, x, reset):
+    def _check(self, x: Array, reset: bool) -> Array:
         # Images and other arrays are allowed. The model checks its inputs.
         if len(x) == 0:
             raise ValueError("`X` must have at least one example. Received: 0")
         return x
 
-    def _fit(self, x):
+    def _fit(self, x: Array) -> Any:
         return self._score(x, training=True)
 
-    def _score(self, x, training=False):
+    def _score(self, x: Array, training: bool = False) -> Any:
         if self.parameter in _OF_LOGITS:
             return self._score_logits(x, self.parameter)
         reading = read_output(self.model, x, batch_size=self.batch_size)

@@ -1,12 +1,16 @@
 """Standardises columns whose values may be of any size."""
 
+from typing import Any
+
 import numpy as np
+
+from keras_likelihood.backend.types import Array
 
 FARTHEST = 1e6
 """Values are clipped at this number of robust deviations from the median."""
 
 
-def measure(x) -> dict:
+def measure(x: Array) -> dict[str, Any]:
     """Measures the columns of a table of float64, `(n, columns)`.
 
     With one value of 1e200 the deviation of its column would overflow, and the
@@ -34,7 +38,7 @@ def measure(x) -> dict:
     }
 
 
-def _moments(x):
+def _moments(x: Array) -> tuple[Array, Array]:
     """Mean and deviation of each column, for values of any size."""
     # Division by powers of two avoids overflow and rounding.
     exponent = np.frexp(np.abs(x).max(axis=0))[1]
@@ -42,12 +46,19 @@ def _moments(x):
     return np.ldexp(x.mean(axis=0), exponent), np.ldexp(x.std(axis=0), exponent)
 
 
-def _cut(x, middle, spread):
+def _cut(x: Array, middle: Array, spread: Array) -> Array:
     reach = FARTHEST * spread
     return np.clip(x, middle - reach, middle + reach)
 
 
-def standardise(x, mean, deviation, kept, middle, spread):
+def standardise(
+    x: Array,
+    mean: Array,
+    deviation: Array,
+    kept: Array,
+    middle: Array,
+    spread: Array,
+) -> tuple[Array, Array]:
     """Standardises the kept columns, to float32 `(n, kept)`.
 
         excess = max over columns of log(|x - middle| / (FARTHEST spread))

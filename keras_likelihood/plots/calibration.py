@@ -1,5 +1,7 @@
 """Reliability diagrams, calibration curves and PIT histograms."""
 
+from typing import Any
+
 import numpy as np
 
 from keras_likelihood.metrics import functions
@@ -8,7 +10,14 @@ _BLUE, _GREY, _RED, _PALE = "#2b6cb0", "#a0aec0", "#c05621", "#e2e8f0"
 _COLOURS = (_RED, _BLUE, "#2f855a", "#6b46c1")
 
 
-def plot_reliability(y_true, probabilities, *, bins=15, title=None, axes=None):
+def plot_reliability(
+    y_true: Any,
+    probabilities: Any,
+    *,
+    bins: Any = 15,
+    title: Any = None,
+    axes: Any = None,
+) -> Any:
     """Draws accuracy against confidence, with bands and a histogram.
 
     The points of a calibrated model lie on the diagonal. The bars are 95 %
@@ -63,7 +72,9 @@ def plot_reliability(y_true, probabilities, *, bins=15, title=None, axes=None):
     return diagram.figure
 
 
-def compare_reliability(y_true, predictions, *, bins=15):
+def compare_reliability(
+    y_true: Any, predictions: Any, *, bins: Any = 15
+) -> Any:
     """Draws several reliability diagrams side by side.
 
     Args:
@@ -83,7 +94,7 @@ def compare_reliability(y_true, predictions, *, bins=15):
     return pairs[0][0].figure
 
 
-def _new_axes(count):
+def _new_axes(count: Any) -> Any:
     import matplotlib.pyplot as plt
 
     figure, grid = plt.subplots(
@@ -99,7 +110,7 @@ def _new_axes(count):
     return list(zip(*grid, strict=True))
 
 
-def _wilson(hits, size, z=1.96):
+def _wilson(hits: Any, size: Any, z: Any = 1.96) -> Any:
     rate = hits / size
     centre = (rate + z**2 / (2 * size)) / (1 + z**2 / size)
     half_width = np.sqrt(rate * (1 - rate) / size + z**2 / (4 * size**2))
@@ -107,7 +118,7 @@ def _wilson(hits, size, z=1.96):
     return centre - half_width, centre + half_width
 
 
-def plot_calibration_curve(cdf_values, *, axes=None):
+def plot_calibration_curve(cdf_values: Any, *, axes: Any = None) -> Any:
     """Draws observed against predicted frequencies.
 
     The curve of a calibrated model follows the diagonal. The grey band contains
@@ -140,7 +151,9 @@ def plot_calibration_curve(cdf_values, *, axes=None):
     return axes.figure
 
 
-def plot_pit_histogram(cdf_values, *, bins: int = 20, axes=None):
+def plot_pit_histogram(
+    cdf_values: Any, *, bins: int = 20, axes: Any = None
+) -> Any:
     """Draws the histogram of F_i(y_i), which is flat if calibrated.
 
     If the middle is high, the scales are too large. If the middle is low, they
@@ -166,7 +179,7 @@ def plot_pit_histogram(cdf_values, *, bins: int = 20, axes=None):
     return axes.figure
 
 
-def _square_axes():
+def _square_axes() -> Any:
     import matplotlib.pyplot as plt
 
     return plt.subplots(figsize=(4.2, 4.2), layout="constrained")[1]

@@ -9,10 +9,12 @@ negative log-likelihood into a robust loss of the squared residual,
 """
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 from scipy import optimize, special
 
+from keras_likelihood.backend.types import Array
 from keras_likelihood.robust import starts
 
 RANGE = (0.5, 30.0)
@@ -21,19 +23,19 @@ _SCREENING_RESTRAINT = 1.0
 _SQRT_TWO_PI = np.sqrt(2 * np.pi)
 
 
-def rho(q, a):
+def rho(q: Array, a: float) -> Array:
     """Loss of squared residuals. With `m` residuals a is `m + restraint`."""
     if np.isinf(a):
         return q / 2
     return np.minimum(q, a) / 2 + a / 2 * np.log(np.maximum(q / a, 1))
 
 
-def influence(q, a):
+def influence(q: Array, a: float) -> Array:
     """`2 d rho / d q`, the weight of the example in least squares."""
     return 1 / np.maximum(q / a, 1)
 
 
-def log_normaliser(restraint):
+def log_normaliser(restraint: float) -> tuple[float, float]:
     """Log of the integral of `exp(-rho)` over a normal density's, and slope."""
     if np.isinf(restraint):
         return 0.0, 0.0
@@ -74,7 +76,7 @@ class Problem(starts.Rows):
     restraint: float | None
     decay: float | None = None
 
-    def objective(self, at: Solution):
+    def objective(self, at: Solution) -> tuple[float, tuple[Any, ...]]:
         """Value, and the gradients with respect to each field of `at`."""
         a = 1 + at.restraint
         linear = at.log_floor + self.x[:, :-1] @ at.slopes
@@ -98,7 +100,7 @@ class Problem(starts.Rows):
         )
 
 
-def solve(problem: Problem, rng) -> Solution:
+def solve(problem: Problem, rng: np.random.RandomState) -> Solution:
     """The minimum of the objective.
 
     On a sample of the rows, a minimum is found from each of several planes,
@@ -134,7 +136,9 @@ def solve(problem: Problem, rng) -> Solution:
     return min(others, key=lambda at: problem.objective(at)[0])
 
 
-def _reweight(problem, planes, steps=12):
+def _reweight(
+    problem: Problem, planes: Array, steps: int = 12
+) -> tuple[Array, Array]:
     """Planes `(s, p)` and squared floors `(s, 1)`. The cost never increases."""
     weight, a = problem.weight, 1 + _SCREENING_RESTRAINT
     squares = problem.squares(planes)
@@ -148,16 +152,16 @@ def _reweight(problem, planes, steps=12):
     return planes, np.maximum(floor2, problem.lowest_variance)
 
 
-def _polish(problem, start: Solution) -> Solution:
+def _polish(problem: Problem, start: Solution) -> Solution:
     """L-BFGS with exact gradients, in coordinates of unit curvature."""
     p = problem.x.shape[1]
     to_coefficients = _unit_curvature(problem, start)
 
-    def unpack(z):
+    def unpack(z: Array) -> Solution:
         b = start.coefficients + to_coefficients @ z[:p]
         return Solution(b, z[p:-2], z[-2], z[-1] + start.restraint)
 
-    def value_and_gradient(z):
+    def value_and_gradient(z: Array) -> tuple[float, Array]:
         value, (by_b, *others) = problem.objective(unpack(z))
         gradient = np.hstack([to_coefficients.T @ by_b, *others])
         return value / problem.total, gradient / problem.total
@@ -181,7 +185,7 @@ def _polish(problem, start: Solution) -> Solution:
     return unpack(result.x)
 
 
-def _unit_curvature(problem, start):
+def _unit_curvature(problem: Problem, start: Solution) -> Array:
     """Matrix from coordinates in which the curvature is about one."""
     floor = np.exp(start.log_floor)
     q = problem.squares(start.coefficients) / floor**2

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from keras_likelihood.backend.types import Array
 from keras_likelihood.robust import starts
 
 _OUTLIER_PARAMETERS = 4
@@ -36,7 +37,7 @@ class Gated:
     cost: Any = None
     inliers: Any = None
 
-    def log_odds(self, squares, distance, y):
+    def log_odds(self, squares: Array, distance: Array, y: Array) -> Array:
         """Log-odds of being an outlier, `(..., n)`."""
         gain = np.log(2 * self.variance / (np.pi * self.width2)) / 2
         outlier = gain - np.log1p((y - self.middle) ** 2 / self.width2)
@@ -50,7 +51,7 @@ class PlanesAndOutliers(starts.Rows):
 
     distance: np.ndarray
 
-    def best_of(self, coefficients) -> Gated:
+    def best_of(self, coefficients: Array) -> Gated:
         """The best of the mixtures around planes, after a few steps."""
         squares = self.squares(coefficients)
         variance = starts.MIDDLE * starts.weighted_median(squares, self.weight)
@@ -62,7 +63,9 @@ class PlanesAndOutliers(starts.Rows):
         place = np.argmin(np.nan_to_num(found.cost, nan=np.inf) + 1e9 * excess)
         return Gated(*(v[[place]] for v in vars(found).values()))
 
-    def descend(self, found: Gated, steps: int, tolerance=0.0) -> Gated:
+    def descend(
+        self, found: Gated, steps: int, tolerance: float = 0.0
+    ) -> Gated:
         """Runs EM. Apart from the priors, the likelihood never decreases."""
         squares = self.squares(found.coefficients)
         for _ in range(steps):
@@ -73,7 +76,7 @@ class PlanesAndOutliers(starts.Rows):
                 break
         return found
 
-    def _step(self, found, squares):
+    def _step(self, found: Gated, squares: Array) -> tuple[Gated, Array]:
         outlier = special.expit(found.log_odds(squares, self.distance, self.y))
         inlier = self.weight * (1 - outlier)
         outlier = self.weight * outlier
@@ -95,7 +98,7 @@ class PlanesAndOutliers(starts.Rows):
         after = Gated(coefficients, variance, level, slope, middle, width2)
         return after, squares
 
-    def _gate(self, found, outlier):
+    def _gate(self, found: Gated, outlier: Array) -> tuple[Array, Array]:
         """One Newton step of a logistic regression on the distance."""
         design = np.stack([np.ones_like(self.distance), self.distance])
         share = special.expit(found.level + found.slope * self.distance)
@@ -126,7 +129,9 @@ class PlanesAndOutliers(starts.Rows):
         b, variance = self.least_squares()
         return self.judge(self._begin(b[None], variance, level=-np.inf))
 
-    def _begin(self, coefficients, variance, level):
+    def _begin(
+        self, coefficients: Array, variance: Array | float, level: float
+    ) -> Gated:
         one = np.ones((len(coefficients), 1))
         variance = np.reshape(variance, one.shape)
         outliers = level * one, 0 * one, 0 * one, _FAR**2 * one
@@ -136,22 +141,24 @@ class PlanesAndOutliers(starts.Rows):
 class Distances:
     """Distances of standardised rows from the middle of the inputs."""
 
-    def __init__(self, x, weight):
+    def __init__(self, x: Array, weight: Array) -> None:
         distance = self._plain(x)
         self.middle = starts.weighted_median(distance, weight)
         away = np.abs(distance - self.middle)
         self.spread = 1.4826 * starts.weighted_median(away, weight) or 1.0
 
-    def _plain(self, x):
+    def _plain(self, x: Array) -> Array:
         # Without columns the distance is 0.
         return np.sqrt((x**2).sum(axis=1) / max(x.shape[1], 1))
 
-    def __call__(self, x):
+    def __call__(self, x: Array) -> Array:
         # The farthest rows must not dominate the gate.
         return np.clip((self._plain(x) - self.middle) / self.spread, -3, 6)
 
 
-def solve(x, y, weight, lowest, restraint, rng):
+def solve(
+    x: Array, y: Array, weight: Array, lowest: float, restraint: float, rng: Any
+) -> tuple[Gated, Distances]:
     """The best mixture from many starts, or least squares if that is better.
 
     `restraint` is a factor on BIC's cost of the parameters of outliers. The

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from keras_likelihood.backend.threads import one_blas_thread
+from keras_likelihood.backend.types import Array
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.robust import starts
 from keras_likelihood.robust.data_scale import influence, rho
@@ -21,18 +22,20 @@ from keras_likelihood.robust.scale_regressors import check_options
 _SUBSETS, _SCREENING_ROWS, _KEEP = 100, 300, 3
 
 
-def _exponent(x):
+def _exponent(x: Array) -> int:
     """Exponent of the power of two above the largest absolute value."""
     return int(np.frexp(np.abs(x).max())[1])
 
 
-def squared_distances(x, mean, basis):
+def squared_distances(x: Array, mean: Array, basis: Array) -> Array:
     """Squared distances of the rows of x to the subspace, `(n,)`."""
     centred = x - mean
     return ((centred - centred @ basis.T @ basis) ** 2).sum(axis=1)
 
 
-def solve_subspace(x, components, restraint, floor, rng) -> tuple:
+def solve_subspace(
+    x: Array, components: int, restraint: float, floor: float, rng: Any
+) -> tuple[Any, ...]:
     """Mean `(d,)`, orthonormal rows `(q, d)` and floor.
 
     Of several minima, the one with the smallest median distance is chosen. By
@@ -47,14 +50,14 @@ def solve_subspace(x, components, restraint, floor, rng) -> tuple:
         squares = squared_distances(x, mean, basis).sum()
         cells = max(across, 1) * max(len(x) - components - 1, 1)
         return mean, basis, max(np.sqrt(squares / cells), least)
-    begin: list[tuple] = [(mean, basis), _spherical(x, components)]
+    begin: list[tuple[Any, ...]] = [(mean, basis), _spherical(x, components)]
     begin += _through_subsets(x, components, rng)
     reached = [_descend(x, at, restraint, least) for at in begin]
     medians = [np.median(squared_distances(x, *at[:2])) for at in reached]
     return reached[np.argmin(medians)]
 
 
-def _principal(x, weight, components):
+def _principal(x: Array, weight: Array, components: int) -> tuple[Array, Array]:
     """Weighted mean and leading principal directions."""
     mean = weight @ x / weight.sum()
     rows = np.sqrt(weight)[:, None] * (x - mean)
@@ -68,7 +71,7 @@ def _principal(x, weight, components):
     return mean, basis * np.sign(np.take_along_axis(basis, largest, axis=1))
 
 
-def _spherical(x, components):
+def _spherical(x: Array, components: int) -> tuple[Array, Array]:
     """Principal directions of the rows scaled to unit length."""
     center = np.median(x, axis=0)
     length = np.linalg.norm(x - center, axis=1)
@@ -78,7 +81,9 @@ def _spherical(x, components):
     return center, _principal(rows, np.ones(len(rows)), components)[1]
 
 
-def _through_subsets(x, components, rng):
+def _through_subsets(
+    x: Array, components: int, rng: Any
+) -> list[tuple[Array, Array]]:
     """The best of the subspaces through small subsets."""
     sample = x[np.lexsort(x.T)]
     if len(x) > _SCREENING_ROWS:
@@ -93,7 +98,13 @@ def _through_subsets(x, components, rng):
     return planes[:_KEEP]
 
 
-def _descend(x, start, restraint, least, steps=200):
+def _descend(
+    x: Array,
+    start: tuple[Array, Array],
+    restraint: float,
+    least: float,
+    steps: int = 200,
+) -> tuple[Array, Array, float]:
     """Updates scales, floor and subspace in turn. The cost never increases."""
     # The floor counts once for each remaining degree of freedom. Otherwise a
     # subspace through a few examples would be the optimum.
@@ -169,7 +180,7 @@ class RobustPCA(
     floor: float = 1e-4
     random_state: Any = 0
 
-    def fit(self, X, y=None):  # noqa: N803
+    def fit(self, X: Any, y: Any = None) -> "RobustPCA":  # noqa: N803
         """Fits subspace and scales to X, `(n, d)`; `y` is not used."""
         check_options(self.restraint, self.floor)
         X = validate_data(  # noqa: N806
@@ -207,27 +218,27 @@ class RobustPCA(
             self.explained_variance_ = np.ldexp(variance, 2 * exponent)
         return self
 
-    def _along(self, x):
+    def _along(self, x: Array) -> Array:
         return (x - self.mean_) @ self.components_.T
 
-    def transform(self, X) -> np.ndarray:  # noqa: N803
+    def transform(self, X: Any) -> np.ndarray:  # noqa: N803
         """Coordinates in the subspace, `(n, n_components)`."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype="float64", reset=False)  # noqa: N806
         return self._along(X)
 
-    def inverse_transform(self, X) -> np.ndarray:  # noqa: N803
+    def inverse_transform(self, X: Array) -> np.ndarray:  # noqa: N803
         """Points of the subspace with the coordinates X, `(n, d)`."""
         check_is_fitted(self)
         return np.asarray(X) @ self.components_ + self.mean_
 
-    def predict_scale(self, X) -> np.ndarray:  # noqa: N803
+    def predict_scale(self, X: Any) -> np.ndarray:  # noqa: N803
         """The scales of these examples, `(n,)`."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype="float64", reset=False)  # noqa: N806
         return self._scales(X)
 
-    def _scales(self, x):
+    def _scales(self, x: Array) -> Array:
         across = x.shape[1] - len(self.components_)
         exponent = _exponent(x)
         unit, mean = np.ldexp(x, -exponent), np.ldexp(self.mean_, -exponent)
@@ -236,5 +247,5 @@ class RobustPCA(
         return np.maximum(self.floor_, np.ldexp(scale, exponent))
 
     @property
-    def _n_features_out(self):
+    def _n_features_out(self) -> int:
         return len(self.components_)

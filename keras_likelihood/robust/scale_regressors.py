@@ -33,7 +33,7 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
     _solve: ClassVar[Callable[..., data_scale.Solution]]
     _scales: ClassVar[Callable[..., np.ndarray]]
 
-    def fit(self, X, y, sample_weight=None):  # noqa: N803
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:  # noqa: N803
         """Fits coefficients and scales; returns self.
 
         Args:
@@ -68,13 +68,13 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         self.scale_ = self._scales(X, y)
         return self
 
-    def predict(self, X) -> np.ndarray:  # noqa: N803
+    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
         """Predictions `X @ coef_ + intercept_`, `(n,)`."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype="float64", reset=False)  # noqa: N806
         return X @ self.coef_ + self.intercept_
 
-    def predict_scale(self, X, y=None) -> np.ndarray:  # noqa: N803
+    def predict_scale(self, X: Any, y: Any = None) -> np.ndarray:  # noqa: N803
         """Scales of training or new examples, `(n,)`.
 
         Args:
@@ -83,21 +83,23 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
                 is the scale if the target equals the prediction.
         """
         check_is_fitted(self)
-        options: dict = {"dtype": "float64", "reset": False}
+        options: dict[str, Any] = {"dtype": "float64", "reset": False}
         if y is None:
             return self._floors(validate_data(self, X, **options))
         X, y = validate_data(self, X, y, **options)  # noqa: N806
         return self._scales(X, finite_numbers(y))
 
-    def _floors(self, x):
+    def _floors(self, x: Any) -> Any:
         floors = np.exp(x @ self.scale_coef_ + self.scale_intercept_)
         return np.maximum(floors, self._lowest)
 
-    def _residuals(self, x, y):
+    def _residuals(self, x: Any, y: Any) -> Any:
         return np.abs(y - x @ self.coef_ - self.intercept_)
 
 
-def check_options(restraint, floor, *, may_be_zero=False):
+def check_options(
+    restraint: Any, floor: Any, *, may_be_zero: Any = False
+) -> None:
     """Raises unless `restraint > 0` and `floor > 0` is finite."""
     fits = restraint > 0 or (may_be_zero and restraint == 0)
     allowed = f"{'>= 0' if may_be_zero else '> 0'}. Infinity is least squares"
@@ -105,7 +107,7 @@ def check_options(restraint, floor, *, may_be_zero=False):
     check_argument("floor", floor, 0 < floor < np.inf, "a finite number > 0")
 
 
-def _center_and_spread(rows, weight):
+def _center_and_spread(rows: Any, weight: Any) -> Any:
     """Median and spread along the last axis. A spread of 0 becomes 1."""
     center = starts.weighted_median(rows, weight)
     distance = np.abs(rows - center[..., None])
@@ -160,7 +162,7 @@ class DataScaleRegressor(RobustLinearRegressor):
 
     restraint: float | None = None
 
-    def _solve(self, x, y, weight, rng):
+    def _solve(self, x: Any, y: Any, weight: Any, rng: Any) -> Any:
         learned = self.restraint is None
         check_options(1.0 if learned else self.restraint, self.floor)
         problem = data_scale.Problem(
@@ -168,7 +170,7 @@ class DataScaleRegressor(RobustLinearRegressor):
         )
         return data_scale.solve(problem, rng)
 
-    def _scales(self, x, y):
+    def _scales(self, x: Any, y: Any) -> Any:
         scale = self._residuals(x, y) / np.sqrt(1 + self.shape_)
         return np.maximum(scale, self._floors(x))
 
@@ -234,7 +236,7 @@ class PredictedScaleRegressor(RobustLinearRegressor):
     _: dataclasses.KW_ONLY
     restraint: float = 1.0
 
-    def _solve(self, x, y, weight, rng):
+    def _solve(self, x: Any, y: Any, weight: Any, rng: Any) -> Any:
         known = self.inputs in ("x", "xy")
         check_argument("inputs", self.inputs, known, "'x' or 'xy'")
         check_options(self.restraint, self.floor, may_be_zero=True)
@@ -255,7 +257,7 @@ class PredictedScaleRegressor(RobustLinearRegressor):
             1 - self._mixture.inliers[0],
         )
 
-    def _scales(self, x, y):
+    def _scales(self, x: Any, y: Any) -> Any:
         floors = self._floors(x)
         if self.inputs == "x":
             return floors

@@ -6,6 +6,7 @@ rows does not matter, and a weight of two equals a repeated row.
 """
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -28,13 +29,13 @@ class Rows:
     weight: np.ndarray
     lowest: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         n, p = self.x.shape
         self.total = self.weight.sum()
         self.freedom = self.total * max(1 - p / n, 0.0)
         self.lowest_variance = np.exp(2 * self.lowest)
 
-    def screened(self, rng):
+    def screened(self, rng: Any) -> Any:
         """The same problem on a weighted sample, if there are many rows."""
         if len(self.x) <= _SCREENING_ROWS:
             return self
@@ -44,11 +45,11 @@ class Rows:
         drawn["weight"] = np.ones(len(rows))
         return dataclasses.replace(self, **drawn)
 
-    def squares(self, planes):
+    def squares(self, planes: Any) -> Any:
         """Squared residuals of planes, `(..., p)` to `(..., n)`."""
         return (self.y - planes @ self.x.T) ** 2
 
-    def least_squares(self):
+    def least_squares(self) -> Any:
         """Coefficients (of minimum norm if x has low rank) and variance."""
         root = np.sqrt(self.weight)
         x, y = self.x * root[:, None], self.y * root
@@ -56,7 +57,7 @@ class Rows:
         variance = self.weight @ self.squares(b) / (self.freedom or np.inf)
         return b, max(variance, self.lowest_variance)
 
-    def find_planes(self, rng):
+    def find_planes(self, rng: Any) -> Any:
         """Planes of all rows, of the central rows, and of small subsets."""
         distance = (self.x[:, :-1] ** 2).sum(axis=1)
         central = distance <= weighted_median(distance, self.weight)
@@ -69,7 +70,7 @@ class Rows:
         )
 
 
-def canonical_rows(x, y, weight):
+def canonical_rows(x: Any, y: Any, weight: Any) -> Any:
     """Rows of positive weight, sorted by y and merged; mean weight 1."""
     x, y, weight = x[weight > 0], y[weight > 0], weight[weight > 0]
     order = np.argsort(y)
@@ -83,14 +84,14 @@ def canonical_rows(x, y, weight):
     return x[order], y[order], weight / weight.mean()
 
 
-def draw_rows(weight, shape, rng):
+def draw_rows(weight: Any, shape: Any, rng: Any) -> Any:
     """Row numbers of the given shape, drawn in proportion to the weights."""
     cumulative = np.cumsum(weight)
     position = rng.uniform(0, cumulative[-1], shape)
     return np.minimum(np.searchsorted(cumulative, position), len(weight) - 1)
 
 
-def weighted_median(values, weight):
+def weighted_median(values: Any, weight: Any) -> Any:
     """The lower median along the last axis."""
     if np.all(weight == weight[0]):
         middle = (len(weight) - 1) // 2
@@ -102,13 +103,13 @@ def weighted_median(values, weight):
     return np.take_along_axis(values, place, axis=-1)[..., 0]
 
 
-def trimmed(squares, weight):
+def trimmed(squares: Any, weight: Any) -> Any:
     """Weights of the smaller half, `(s, n)`, and its mean, `(s,)`."""
     kept = weight * (squares <= weighted_median(squares, weight)[:, None])
     return kept, np.einsum("sn,sn->s", kept, squares) / kept.sum(axis=1)
 
 
-def weighted_least_squares(x, y, weight):
+def weighted_least_squares(x: Any, y: Any, weight: Any) -> Any:
     """Coefficients for each row of weights, `(..., n)` to `(..., p)`.
 
     `x` and `y` may have leading axes too.
@@ -122,7 +123,7 @@ def weighted_least_squares(x, y, weight):
     return np.linalg.solve(gram + ridge, moment)[..., 0]
 
 
-def concentrated(x, y, weight, rng):
+def concentrated(x: Any, y: Any, weight: Any, rng: Any) -> Any:
     """The best planes through p rows, after concentration steps.
 
     A concentration step fits a plane by least squares to the half of the rows
@@ -151,12 +152,12 @@ def concentrated(x, y, weight, rng):
     return planes
 
 
-def _subsets_needed(p):
+def _subsets_needed(p: Any) -> Any:
     """Subsets of p rows needed for one without outliers, if 45 % are."""
     return int(np.ceil(np.log(1e-6) / np.log1p(-max(0.55**p, 1e-9))))
 
 
-def _least_absolute(x, y, weight, steps=10):
+def _least_absolute(x: Any, y: Any, weight: Any, steps: Any = 10) -> Any:
     """Approximate plane of least absolute errors, `(1, p)`."""
     # Outliers in y with typical x hardly change it.
     plane = weighted_least_squares(x, y, weight[None])
