@@ -11,6 +11,7 @@ import pytest
 
 import keras_likelihood as kl
 from keras_likelihood import cli
+from keras_likelihood.backend import files
 
 pytest.importorskip("sklearn")
 pytest.importorskip("rich")
@@ -149,3 +150,47 @@ def test_errors_are_one_line(folder, capsys, line, words):
     assert cli.main(shlex.split(line)) in (1, 2)
     printed = capsys.readouterr().err
     assert words in printed and printed.count("\n") == 1
+
+
+class Fitted:
+    """An estimator that writes without training."""
+
+    notes_, scores_, likelihood_ = (), {}, kl.likelihoods.Normal
+
+    def __init__(self, **options):
+        pass
+
+    def fit(self, table, target):
+        self.on_round(1, 1)
+
+    def summary(self):
+        return "a summary"
+
+    def save(self, path):
+        path.write_text("new")
+
+    report = save
+
+
+@pytest.mark.parametrize("moves", [0, 1, 2])
+def test_a_new_model_never_stands_beside_an_old_page(
+    folder, monkeypatch, moves
+):
+    """The command is killed before, between and after its two writes."""
+    move, done = files._move, []
+
+    def killed(*arguments):
+        if len(done) == moves:
+            raise KeyboardInterrupt
+        done.append(move(*arguments))
+
+    monkeypatch.setattr(files, "_move", killed)
+    monkeypatch.setattr(kl.tabular, "Regressor", Fitted)
+    old = [folder / name for name in ("model.keras", "model.html")]
+    for path in old:
+        path.write_text("old")
+    line = ["fit", "my table.csv", "--target", "price", "--force"]
+    assert cli.main(line) == (0 if moves == 2 else 130)
+    kept = [path.read_text() if path.exists() else None for path in old]
+    assert kept in (["old", "old"], ["old", None], ["new", None], ["new"] * 2)
+    assert (kept == ["new", "new"]) == (moves == 2)
