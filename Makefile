@@ -9,8 +9,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-all test-jax test-torch test-as-users lint docs paper \
-	release-test clean
+.PHONY: demo test test-all test-jax test-torch test-as-users lint docs \
+	docs-quick paper release-test clean
 
 demo: $(VENV)/installed-demo
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/keras-likelihood demo --output report
@@ -61,7 +61,6 @@ lint: $(VENV)/installed-lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/codespell
-	$(BIN)/python tools/check_prose.py
 
 $(OLDEST)/installed: pyproject.toml
 	$(PYTHON) -m venv $(OLDEST)
@@ -74,9 +73,13 @@ $(OLDEST)/installed: pyproject.toml
 docs: $(VENV)/installed-docs $(VENV)/installed-test \
 		$(VENV)/installed-tensorflow
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -m sphinx -W -b html docs build/docs
-	$(BIN)/python tools/count_docs.py build/docs
 	KERAS_BACKEND=tensorflow $(BIN)/python -m pytest $(PYTEST_ARGS) \
 		--every-test -m "pages and not slow" --ignore $(STUDIES)
+
+# The pages alone: no guide, example or notebook runs. Less than a minute.
+docs-quick: $(VENV)/installed-docs
+	DOCS_QUICK=1 TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -m sphinx -W -b html \
+		docs build/docs-quick
 
 # Every study of the paper that runs on a CPU; needs KERAS_LIKELIHOOD_DATA.
 paper: $(VENV)/installed-test $(VENV)/installed-jax

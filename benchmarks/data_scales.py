@@ -1,7 +1,6 @@
 """Learning rate of a scale per example, for short and long training.
 
-    KERAS_BACKEND=jax python benchmarks/data_scales.py --json found.json
-    python benchmarks/data_scales.py --page found.json
+    KERAS_BACKEND=jax python benchmarks/data_scales.py
 
 A table has 1,000 rows with two inputs. The target is a smooth function of
 these, plus noise with standard deviation 0.2. In 15 % of the rows the noise is
@@ -11,20 +10,19 @@ error is the root mean square distance from the noise-free function on 2,000 new
 rows.
 """
 
-import argparse
 import json
 import pathlib
 
 import keras
 import numpy as np
-import page_tables
 
 import keras_likelihood as kl
 
 RATES = {"squared error": None, "0.02": 0.02, "default": 0.0, "0.1": 0.1}
 """By name: the learning rate; None for squared error, 0 for the default."""
 EPOCHS = (10, 30, 100, 200)
-RESULTS = page_tables.RESULTS / "data_scales.json"
+DOCS = pathlib.Path(__file__).parents[1] / "docs"
+RESULTS = DOCS / "results" / "data_scales.json"
 
 
 def _function(x):
@@ -60,53 +58,16 @@ def error(rate, epochs, seed):
     return float(np.sqrt(np.mean(np.square(found - truth))))
 
 
-def table(results) -> str:
-    """Markdown: mean error and standard error by length of training."""
-    lines = [
-        "| | " + " | ".join(f"{n} epochs" for n in EPOCHS) + " |",
-        "|---|" + "---:|" * len(EPOCHS),
-    ]
-    for name in RATES:
-        cells = []
-        for epochs in EPOCHS:
-            found = [
-                r["error"]
-                for r in results
-                if (r["rate"], r["epochs"]) == (name, epochs)
-            ]
-            spread = np.std(found, ddof=1) / np.sqrt(len(found))
-            cells.append(f"{np.mean(found):.3f} ± {spread:.3f}")
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=range(5))
-    parser.add_argument("--json", help="file for the results")
-    parser.add_argument("--page", help="results to show on the page")
-    args = parser.parse_args(argv)
-    if args.page:
-        results = json.loads(pathlib.Path(args.page).read_text())
-        RESULTS.write_text(json.dumps(results, indent=1))
-        page_tables.fill("studies/data_parameters", {"errors": table(results)})
-        return
+def main():
     results = []
-    for seed in args.seeds:
+    for seed in range(5):
         for epochs in EPOCHS:
             for name, rate in RATES.items():
-                found = error(rate, epochs, seed)
-                results.append(
-                    {
-                        "seed": seed,
-                        "epochs": epochs,
-                        "rate": name,
-                        "error": round(found, 4),
-                    }
-                )
+                found = round(error(rate, epochs, seed), 4)
+                run = {"seed": seed, "epochs": epochs, "rate": name}
+                results.append({**run, "error": found})
                 print(results[-1], flush=True)
-                if args.json:
-                    pathlib.Path(args.json).write_text(json.dumps(results))
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@
     python benchmarks/outliers.py --sets unseen --json UNSEEN
     python benchmarks/outliers.py --sets generated --only Auto
     python benchmarks/outliers.py --sets hard --only Auto IForest ECOD
-    python benchmarks/outliers.py --page
+    python benchmarks/outliers.py --ranks
 
 Every detector is fitted, at its defaults, to the standardised rows of each set
 without labels. Its scores of the same rows are then evaluated with the labels.
@@ -16,8 +16,8 @@ Nemenyi), medians and means. One of our networks is also scored by its
 reconstruction error, to show the effect of the scale. `Auto` contains an
 `AutoencoderScale` with the same seed, so its fit also gives the results of that
 detector. With `--json`, results are stored seed by seed, and a new run
-continues from them. `--page` writes the tables of `docs/studies/outliers.md`
-from `docs/results/outliers.json` and `docs/results/outliers_unseen.json`.
+continues from them. The ranks of the stored runs are written to
+`docs/results/outlier_ranks.json`.
 
 The settings of `Auto` were chosen with labels only on `--sets generated`. The
 defaults of `PCAScale` and `AutoencoderScale` were chosen on the ODDS sets.
@@ -37,11 +37,11 @@ import warnings
 
 import generated_tables
 import numpy as np
-import page_tables
 import paired
 from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
+RESULTS = pathlib.Path(__file__).parents[1] / "docs" / "results"
 BY_ERROR = "reconstruction error"
 SHALLOW = "Auto without its deep part"
 SEEDS = 5
@@ -255,114 +255,57 @@ def ranks(table):
 
 
 def rank_table(results):
-    """Markdown: ranks, medians and means, the best mean rank first."""
-    columns, notes = {}, []
-    for key, title in (("auc", "AUC"), ("aupr", "AUPR")):
+    """Mean ranks, medians and means by AUC and AUPR, best rank first."""
+    rows, text = {}, []
+    for key in ("auc", "aupr"):
         table, names = values(results, key)
         mean, p, least = paired.mean_ranks(table)
-        notes.append(
-            f"{title}: {len(names)} detectors, critical difference of mean "
-            f"ranks {least:.1f} (Friedman p = {p:.0e})."
-        )
         middle = np.median(table, axis=1)
-        numbers = zip(mean, middle, table.mean(axis=1), strict=True)
-        columns[key] = dict(zip(names, numbers, strict=True))
-    lines = [
-        "| detector | seeds | rank by AUC | median | mean "
-        "| rank by AUPR | median | mean |",
-        "|---|" + "---:|" * 7,
-    ]
-    for name in sorted(columns["auc"], key=lambda n: columns["auc"][n][0]):
-        seeds = min(len(row["auc"]) for row in results[name].values())
-        cells = [f"{seeds}"]
-        for key in columns:
-            row = columns[key].get(name)
-            cells += (
-                [f"{row[0]:.1f}", f"{row[1]:.3f}", f"{row[2]:.3f}"]
-                if row
-                else ["–"] * 3
-            )
-        title = f"`{name}`" if name in OURS else name
-        lines.append(f"| {title} | " + " | ".join(cells) + " |")
-    return "\n".join([*lines, "", *notes])
+        for name, *numbers in zip(
+            names, mean, middle, table.mean(axis=1), strict=True
+        ):
+            row = rows.setdefault(name, [])
+            row += [None] * 3 * (key == "aupr" and not row)
+            row += [round(float(value), 4) for value in numbers]
+        text.append(
+            f"{key}: least significant difference {least:.1f}, p {p:.0e}"
+        )
+    rows = {n: (row + [None] * 3)[:6] for n, row in rows.items()}
+    order = sorted(rows, key=lambda name: rows[name][0])
+    columns = ["rank by AUC", "median AUC", "mean AUC"]
+    columns += ["rank by AUPR", "median AUPR", "mean AUPR"]
+    return {
+        "columns": columns,
+        "rows": {name: rows[name] for name in order},
+        "tests": text,
+    }
 
 
-def seeds_line(results):
-    """The numbers of seeds of random detectors, and missing AUPR."""
-    few = [
-        f"{name} on `{key}` ({len(row['auc'])})"
-        for name in (*OURS, *RANDOM)
-        for key, row in results[name].items()
-        if len(row["auc"]) < SEEDS
-    ]
-    line = f"Random detectors have {SEEDS} seeds on every set"
-    line += ", except " + ", ".join(few) if few else ""
-    for name, rows in results.items():
-        bare = [f"`{key}`" for key, row in rows.items() if not row["aupr"]]
-        if bare:
-            line += f". {name} has no AUPR on {', '.join(bare)}: these runs "
-            line += "are from a version that stored only the AUC"
-    return f"{line}."
-
-
-def beside_peers(results):
-    """Markdown: mean rank of each of our detectors among the peers."""
-    lines = ["| detector | AUC | first peer | AUPR | first peer |"]
-    lines.append("|---|---:|---:|---:|---:|")
+def among_peers(results):
+    """Mean rank by AUC of each of our detectors if it is the only one."""
+    rows = {}
     for name in [*OURS, SHALLOW]:
         alone = {n: results[n] for n in (name, *PEERS) if n in results}
-        cells = []
-        for key in ("auc", "aupr"):
-            table, names = values(alone, key)
-            if name not in names:
-                cells += ["–", "–"]
-                continue
-            found = dict(zip(names, ranks(table)[0], strict=True))
-            mine = found.pop(name)
-            first = min(found, key=found.get)
-            cells += [f"{mine:.1f}", f"{first} {found[first]:.1f}"]
-        title = f"`{name}`" if name in OURS else name
-        lines.append(f"| {title} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        table, names = values(alone, "auc")
+        found = dict(zip(names, ranks(table)[0], strict=True))
+        mine = float(found.pop(name))
+        rows[name] = [round(mine, 2), round(float(min(found.values())), 2)]
+    return {"columns": ["rank", "rank of the best peer"], "rows": rows}
 
 
-def words(results, unseen):
-    """What the page says of mean ranks, by name."""
-    rank = dict(zip(*reversed(_ranked(results)), strict=True))
-    mine, error = "AutoencoderScale", f"AutoencoderScale, {BY_ERROR}"
-    apart, names = _ranked(unseen)
-    order = [names[i] for i in np.argsort(apart, kind="stable")]
-    place = {name: order.index(name) + 1 for name in OURS}
-    return {
-        "scale": f"`{mine}` has a mean rank of {rank[mine]:.1f}. The same "
-        f"network scored by its\nreconstruction error has {rank[error]:.1f}.",
-        "places": "By mean rank of the AUC, `Auto` is in place "
-        f"{place['Auto']}, "
-        f"`PCAScale` in place\n{place['PCAScale']} and `AutoencoderScale` in "
-        f"place {place[mine]} of {len(order)}; the first is {order[0]}.",
-    }
-
-
-def _ranked(results):
-    table, names = values(results, "auc")
-    return ranks(table)[0], names
-
-
-def stored():
-    """Results on the ODDS sets and on those of `--sets unseen`."""
-    names = ("outliers.json", "outliers_unseen.json")
-    return [json.loads((page_tables.RESULTS / n).read_text()) for n in names]
-
-
-def tables(results, unseen):
-    """All tables of the page, by name."""
-    return {
-        "ranks": rank_table(results),
-        "seeds": seeds_line(results),
-        "peers": beside_peers(results),
+def write_ranks():
+    """Stores the tables of both runs in `docs/results/outlier_ranks.json`."""
+    odds, unseen = (
+        json.loads((RESULTS / f"{name}.json").read_text())
+        for name in ("outliers", "outliers_unseen")
+    )
+    tables = {
+        "odds": rank_table(odds),
         "unseen": rank_table(unseen),
-        **words(results, unseen),
+        "among peers": among_peers(odds),
     }
+    path = RESULTS / "outlier_ranks.json"
+    path.write_text(json.dumps(tables, indent=1) + "\n")
 
 
 def main():
@@ -373,14 +316,15 @@ def main():
     parser.add_argument(
         "--json", type=pathlib.Path, help="results, continued where it exists"
     )
-    parser.add_argument("--page", action="store_true")
+    parser.add_argument(
+        "--ranks", action="store_true", help="of the stored results alone"
+    )
     args = parser.parse_args()
     warnings.filterwarnings("ignore")
-    if args.page:
-        page_tables.fill("studies/outliers", tables(*stored()))
-        return
-    sets = list(SETS[args.sets]())
-    print(rank_table(run(args.only, sets, args.seeds, args.json)))
+    if not args.ranks:
+        sets = list(SETS[args.sets]())
+        print(rank_table(run(args.only, sets, args.seeds, args.json)))
+    write_ranks()
 
 
 if __name__ == "__main__":

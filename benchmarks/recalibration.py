@@ -2,7 +2,6 @@
 
     KERAS_LIKELIHOOD_DATA=... python benchmarks/recalibration.py
     KERAS_LIKELIHOOD_DATA=... python benchmarks/recalibration.py --development
-    python benchmarks/recalibration.py --page
     KERAS_LIKELIHOOD_DATA=... python benchmarks/recalibration.py --speed
 
 Every method is fitted to the validation logits of each file and evaluated on
@@ -11,8 +10,7 @@ packages are installed. Differences from `Auto` have 95 % intervals from a
 paired bootstrap of the test rows. `floor` is the ECE of labels drawn from the
 calibrated probabilities themselves: the ECE of a perfectly calibrated model on
 the same number of rows. The results are added to
-`docs/results/recalibration.json`, and `--page` writes the tables of
-`docs/studies/recalibration.md` from this file.
+`docs/results/recalibration.json`.
 
 `--development` never reads the test logits: each of five folds of the
 validation logits is the test set in turn. The candidates and the pool of `Auto`
@@ -26,18 +24,17 @@ import argparse
 import json
 import os
 import pathlib
-import textwrap
 import time
 import warnings
 
 import numpy as np
-import page_tables
 
 METHODS = (
     "GlobalScaling LinearScaling LinearFeatureScaling DeepScaling Platt "
     "Isotonic VectorScaling MatrixScaling Auto"
 )
-STORE = page_tables.RESULTS / "recalibration.json"
+RESULTS = pathlib.Path(__file__).parents[1] / "docs" / "results"
+STORE = RESULTS / "recalibration.json"
 OUTER_FOLDS = 5
 DRAWS = 10_000
 
@@ -209,53 +206,7 @@ def table(part):
         for method in ("Auto", "probmetrics SMS"):
             cells.append(f"{found[method]['processor_seconds']:.1f}")
         lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join([*lines, "", summary(part)])
-
-
-def summary(part):
-    """How often `Auto` is ahead, in words."""
-    stored = json.loads(STORE.read_text())[part].values()
-    first = sum(
-        one["Auto"]["nll"] == min(scores["nll"] for scores in one.values())
-        for one in stored
-    )
-    intervals = [one["probmetrics SMS"]["auto_minus_this"] for one in stored]
-    below = sum(high < 0 for _, _, high in intervals)
-    above = sum(low > 0 for _, low, _ in intervals)
-    level = len(intervals) - below - above
-    return (
-        f"`Auto` has the lowest NLL of all methods measured on {first} of "
-        f"{len(intervals)}\nnetworks. Its difference from SMS is below zero on "
-        f"{below}, above zero on {above} and\nindistinguishable from zero on "
-        f"{level}."
-    )
-
-
-def tables():
-    """All tables of the page, by name."""
-    return {
-        "report": table("report"),
-        "development": table("development"),
-        "speed": speed_words(),
-    }
-
-
-def speed_words():
-    """The times of temperature scaling, in words."""
-    found = json.loads(STORE.read_text())["speed"]
-    times, nll = found["times"], found["nll"]
-    late = nll["torch LBFGS loop"] - nll["GlobalScaling"]
-    return textwrap.fill(
-        f"On {found['rows']:,} x {found['classes']:,} logits `GlobalScaling` "
-        f"takes {found['seconds']:.1f} s. netcal takes "
-        f"{times['netcal TS']} times as long, probmetrics "
-        f"{times['probmetrics TS']} times, scikit-learn "
-        f"{times['scikit-learn TS']} times and an L-BFGS loop in PyTorch "
-        f"{times['torch LBFGS loop']} times; that loop ends {late:.4f} nats "
-        "above the lowest NLL. `LinearScaling` takes "
-        f"{times['LinearScaling']} times as long as `GlobalScaling`.",
-        80,
-    )
+    return "\n".join(lines)
 
 
 def speed(rows, classes, repeats):
@@ -311,16 +262,12 @@ def main():
     parser.add_argument("--methods", nargs="*", default=METHODS.split())
     parser.add_argument("--peers", nargs="*", default=None)
     parser.add_argument("--development", action="store_true")
-    parser.add_argument("--page", action="store_true")
     parser.add_argument("--speed", action="store_true")
     parser.add_argument("--rows", type=int, default=50_000)
     parser.add_argument("--classes", type=int, default=1_000)
     parser.add_argument("--repeats", type=int, default=2)
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")
-    if arguments.page:
-        page_tables.fill("studies/recalibration", tables())
-        return
     if arguments.speed:
         speed(arguments.rows, arguments.classes, arguments.repeats)
         return

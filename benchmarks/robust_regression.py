@@ -13,39 +13,33 @@ from 1000 on.
 
     python benchmarks/robust_regression.py
     python benchmarks/robust_regression.py --study wide
-    python benchmarks/robust_regression.py --study fractions
     python benchmarks/robust_regression.py --study pca
-    python benchmarks/robust_regression.py --study times
-    python benchmarks/robust_regression.py --page
 
-All but the last write their results into
-`docs/results/robust_regression.json`, unless `--first` or `--sets` is given.
-The last one writes the tables of `docs/studies/robust_regression.md`. `--study
-times` only measures the times of the first two studies again, on fewer sets.
+The results are in `docs/results/robust_regression.json`, unless `--first` or
+`--sets` is given.
 """
 
 import argparse
 import json
+import pathlib
 import time
 import warnings
 
 import numpy as np
-import page_tables
 import robust_estimators
 import threadpoolctl
-from affine_scale import AffineScaleRegressor
 from scipy.linalg import subspace_angles
 from sklearn import decomposition, linear_model
 
 from keras_likelihood import robust
 
 FIRST_SEED = 1000
-RESULTS = page_tables.RESULTS / "robust_regression.json"
+DOCS = pathlib.Path(__file__).parents[1] / "docs"
+RESULTS = DOCS / "results" / "robust_regression.json"
 METHODS = {
     "MPLS-XY": robust.PredictedScaleRegressor,
     "DPLS": robust.DataScaleRegressor,
     "MPLS-X": lambda: robust.PredictedScaleRegressor("x"),
-    "affine, xy": AffineScaleRegressor,
     "LTS": robust_estimators.LTS,
     "MM": robust_estimators.MM,
     "S": robust_estimators.S,
@@ -54,10 +48,11 @@ METHODS = {
     "Huber": lambda: linear_model.HuberRegressor(max_iter=1000),
     "OLS": linear_model.LinearRegression,
 }
-SLOW = "Theil-Sen", "S", "MM", "affine, xy"
+SLOW = "Theil-Sen", "S", "MM"
 """Left out where there are many columns: up to seconds a fit."""
+QUANTILES = "median", "90 %"
 RIVALS = "LTS", "MM", "RANSAC"
-SETS = {"line": 200, "wide": 50, "fractions": 50, "pca": 100, "times": 15}
+SETS = {"line": 200, "wide": 50, "pca": 100}
 KINDS = ("spread", "cluster", "random", "clean")
 
 
@@ -164,129 +159,13 @@ def study_regression(seeds, kinds, *, wide):
     for kind in kinds:
         names = names_of(wide)
         found[kind] = summary(*compare(kind, seeds, names, wide=wide))
-        print(table({kind: found[kind]}), flush=True)
+        for name, row in found[kind].items():
+            print(kind, name, row["median"], row["rms"], flush=True)
     return found
 
 
 def names_of(wide):
     return [name for name in METHODS if not (wide and name in SLOW)]
-
-
-def study_times(seeds, kinds, results):
-    """Puts new times into the results of the studies of lines and planes."""
-    for study in ("line", "wide"):
-        wide = study == "wide"
-        for kind in kinds:
-            _, seconds = compare(kind, seeds, names_of(wide), wide=wide)
-            for name, each in seconds.items():
-                results[study][kind][name]["ms"] = 1e3 * np.median(each)
-        print(study, times_line(results[study]), flush=True)
-
-
-def times_line(found):
-    """The time of MPLS-XY compared with its peers."""
-
-    def ratios(rival):
-        return {
-            kind: rows["MPLS-XY"]["ms"] / rows[rival]["ms"]
-            for kind, rows in found.items()
-        }
-
-    parts = []
-    for rival in ("RANSAC", "LTS"):
-        all_of_them = ratios(rival)
-        clean = all_of_them.pop("clean")
-        low, high = min(all_of_them.values()), max(all_of_them.values())
-        parts.append(
-            f"{low:.2f} to {high:.2f} times that of {rival} with outliers and "
-            f"{clean:.2f} times without"
-        )
-    return f"The time of MPLS-XY is {parts[0]}, and {parts[1]}."
-
-
-def table(found):
-    """Medians, root mean squares and times, kinds side by side."""
-    kinds = list(found)
-    lines = [
-        "| |" + "".join(f" {k} | | | |" for k in kinds),
-        "|---|" + "---:|" * 4 * len(kinds),
-        "| |" + " median | rms | 90 % | ms |" * len(kinds),
-    ]
-    for name in found[kinds[0]]:
-        cells = []
-        for kind in kinds:
-            row = found[kind][name]
-            for key in ("median", "rms", "high"):
-                best = min(m[key] for m in found[kind].values())
-                text = f"{row[key]:.3g}"
-                cells.append(f"**{text}**" if row[key] == best else text)
-            cells.append(f"{row['ms']:.1f}")
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def gaps_table(found):
-    """How far the peers are behind, with bootstrap intervals."""
-    lines = ["| | median | root mean square |", "|---|---|---|"]
-    for kind, rows in found.items():
-        for name in RIVALS:
-            cells = [
-                "{:+.3f} to {:+.3f}".format(*rows[name][f"behind_by_{key}"])
-                for key in ("median", "rms")
-            ]
-            lines.append(f"| {kind}: {name} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def means_table(found):
-    """Mean errors with their standard errors."""
-    lines = ["| |" + "".join(f" {kind} |" for kind in found)]
-    lines.append("|---|" + "---:|" * len(found))
-    for name in next(iter(found.values())):
-        cells = (
-            f" {rows[name]['mean']:.3f} ± {rows[name]['error_of_mean']:.3f} |"
-            for rows in found.values()
-        )
-        lines.append(f"| {name} |" + "".join(cells))
-    return "\n".join(lines)
-
-
-def efficiency_line(found):
-    rows = found["clean"].items()
-    cells = (f"{name} {row['efficiency']:.2f}" for name, row in rows)
-    return "Efficiency without outliers: " + ", ".join(cells) + "."
-
-
-def study_fractions(seeds, kinds):
-    names = ["MPLS-XY", "DPLS", "LTS", "RANSAC", "OLS"]
-    found = {}
-    for kind in kinds:
-        if kind == "clean":
-            continue
-        for fraction in (0.1, 0.2, 0.3, 0.4, 0.45):
-            errors, seconds = compare(
-                kind, seeds, names, wide=False, fraction=fraction
-            )
-            found.setdefault(kind, {})[str(fraction)] = summary(errors, seconds)
-    print(fractions_table(found))
-    return found
-
-
-def fractions_table(found):
-    shares = list(next(iter(found.values())))
-    lines = ["| |" + "".join(f" {100 * float(s):.0f} % |" for s in shares)]
-    lines.append("|---|" + "---:|" * len(shares))
-    for kind, by_share in found.items():
-        for name in by_share[shares[0]]:
-            if name == "OLS":
-                continue
-            cells = (
-                f" {by_share[s][name]['median']:.2f} / "
-                f"{by_share[s][name]['high']:.2f} |"
-                for s in shares
-            )
-            lines.append(f"| {kind}: {name} |" + "".join(cells))
-    return "\n".join(lines)
 
 
 def study_pca(seeds):
@@ -297,17 +176,9 @@ def study_pca(seeds):
             angles = np.array([_angles(kind, fraction, s) for s in seeds])
             low, high = np.quantile(np.degrees(angles), [0.5, 0.9], axis=0)
             found[f"{kind} {fraction:.1f}"] = [low[0], high[0], low[1], high[1]]
-    print(pca_table(found))
-    return found
-
-
-def pca_table(found):
-    lines = ["| outliers | PCA median | 90 % | RobustPCA median | 90 % |"]
-    lines.append("|---|---:|---:|---:|---:|")
-    for name, row in found.items():
-        cells = "".join(f" {value:.1f} |" for value in row)
-        lines.append(f"| {name} |" + cells)
-    return "\n".join(lines)
+    columns = [f"{n}, {q}" for n in ("PCA", "RobustPCA") for q in QUANTILES]
+    print(columns, found)
+    return {"columns": columns, "rows": found}
 
 
 def _angles(kind, fraction, seed):
@@ -328,29 +199,9 @@ def _angles(kind, fraction, seed):
     ]
 
 
-def tables(results):
-    """All tables of the page, by name."""
-    line, wide = results["line"], results["wide"]
-    dirty = {kind: rows for kind, rows in line.items() if kind != "clean"}
-    return {
-        "line": table(dirty),
-        "times": times_line(line),
-        "efficiency": efficiency_line(line),
-        "gaps": gaps_table(dirty),
-        "means": means_table(line),
-        "wide": table({k: r for k, r in wide.items() if k != "clean"}),
-        "wide times": times_line(wide),
-        "wide efficiency": efficiency_line(wide),
-        "fractions": fractions_table(results["fractions"]),
-        "pca": pca_table(results["pca"]),
-    }
-
-
 def run(study, seeds, kinds):
     if study == "pca":
         return study_pca(seeds)
-    if study == "fractions":
-        return study_fractions(seeds, kinds)
     return study_regression(seeds, kinds, wide=study == "wide")
 
 
@@ -360,12 +211,8 @@ def main():
     parser.add_argument("--sets", type=int)
     parser.add_argument("--first", type=int, help="the first seed")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
-    parser.add_argument("--page", action="store_true")
     options = parser.parse_args()
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    if options.page:
-        page_tables.fill("studies/robust_regression", tables(results))
-        return
     first = FIRST_SEED if options.first is None else options.first
     sets = options.sets or SETS[options.study]
     # Huber's solver reports that it stopped early; its error says so too.
@@ -373,10 +220,7 @@ def main():
     # Threads that wait for one method's next product slow the next method.
     with threadpoolctl.threadpool_limits(1):
         seeds = range(first, first + sets)
-        if options.study == "times":
-            study_times(seeds, options.kinds, results)
-        else:
-            results[options.study] = run(options.study, seeds, options.kinds)
+        results[options.study] = run(options.study, seeds, options.kinds)
     if options.first is None and options.sets is None:
         RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 

@@ -3,7 +3,6 @@ r"""Cost of the RobustRho NLL and its gradients, relative to the plain formula.
     python benchmarks/robust_rho_nll.py
     KERAS_BACKEND=jax python benchmarks/robust_rho_nll.py \
         --residuals 100000000 --passes
-    KERAS_BACKEND=jax python benchmarks/robust_rho_nll.py --rounds 1 --page
 
 Prints the time of one forward and backward pass (gradients of the mean NLL with
 respect to prediction, shape and scale, float32) as users of each backend would
@@ -15,8 +14,7 @@ reported. The last two ratios are of the processor time, which is less affected
 by other programs (`taskset -c 0` for one core).
 
 `--passes` prints, for JAX, how many kernels the compiled step has and how many
-bytes they read and write, in arrays of the residuals' size. `--page` writes
-these counts of JAX on a CPU to `docs/results/speed.json` and to the page.
+bytes they read and write, in arrays of the residuals' size.
 """
 
 import argparse
@@ -28,9 +26,7 @@ import sys
 import time
 
 import numpy as np
-import page_tables
 
-STORE = page_tables.RESULTS / "speed.json"
 BACKENDS = ("tensorflow", "jax", "torch")
 KNOTS = 4096
 LARGEST_SHAPE = 4.0
@@ -245,27 +241,6 @@ def report(backend: str, measured: dict, show_passes: bool) -> None:
         print(line)
 
 
-def arrays_line(counted: dict) -> str:
-    """How many large arrays the step accesses, from `(kernels, arrays)`."""
-    ours, normal = (
-        [counted[f"{name}, {kind}"][1] for kind in ("scalar", "element-wise")]
-        for name in ("ours", "normal")
-    )
-    return (
-        f"With scalar parameters it accesses {ours[0]} arrays of the "
-        f"residuals' size, and the Normal NLL {normal[0]}; element-wise it "
-        f"accesses {ours[1]} and the Normal NLL {normal[1]}."
-    )
-
-
-def write_page(measured: dict) -> None:
-    """Stores the counts and puts them on the page."""
-    counted = {name: row[2] for name, row in measured.items()}
-    found = {"arrays touched by RobustRho, JAX on a CPU": counted}
-    STORE.write_text(json.dumps(found, indent=1) + "\n")
-    page_tables.fill("studies/speed", {"arrays": arrays_line(counted)})
-
-
 def _default_backends() -> list[str]:
     chosen = os.environ.get("KERAS_BACKEND")
     return [chosen] if chosen else list(BACKENDS)
@@ -281,7 +256,6 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
         "--residuals", "--size", dest="size", type=int, default=1_000_000
     )
     parser.add_argument("--passes", action="store_true")
-    parser.add_argument("--page", action="store_true")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument(
         "--measure", action="store_true", help=argparse.SUPPRESS
@@ -294,8 +268,6 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
     for backend in options.backends:
         results[backend] = run(backend, options.size, options.rounds)
         report(backend, results[backend], options.passes)
-    if options.page:
-        write_page(results["jax"])
     return results
 
 

@@ -9,8 +9,6 @@ calibration. The kernel of the Gaussian process (Matern 1.5, 2.5 or RBF) was
 chosen on five splits of the development tables. `--classes` runs tables with
 classes. `--peers` needs `pip install ngboost catboost lightgbm mapie`. Results
 are written after each split, and a run continues where the last one stopped.
-`--page` writes the tables of `docs/studies/tables.md` from
-`docs/results/tabular.json` and `tabular_classes.json`.
 """
 
 import argparse
@@ -27,7 +25,6 @@ import numpy as np
 import keras_likelihood as kl
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import page_tables
 import paired
 import uncertainty_peers as peers
 
@@ -335,13 +332,7 @@ def main():
     parser.add_argument("--peers", action="store_true")
     parser.add_argument("--classes", action="store_true")
     parser.add_argument("--output", default="tabular.json")
-    parser.add_argument("--page", action="store_true", help="write the page")
     arguments = parser.parse_args()
-    if arguments.page:
-        classes = class_table(page_tables.stored("tabular_classes"))
-        found = {**tables(page_tables.stored("tabular")), "classes": classes}
-        page_tables.fill("studies/tables", found)
-        return
     output = pathlib.Path(arguments.output)
     results = json.loads(output.read_text()) if output.exists() else {}
     make = classifiers if arguments.classes else regressors

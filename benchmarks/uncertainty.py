@@ -22,7 +22,6 @@ import many_networks
 import numpy as np
 import uncertainty_peers as peers
 from keras import ops
-from uncertainty_page import INTERVALS
 
 import keras_likelihood as kl
 from keras_likelihood import likelihoods
@@ -42,6 +41,10 @@ NETWORKS = {
     "quantiles": (likelihoods.Quantiles(levels=LEVELS), (), {}, 1),
     "mixture of 3": (likelihoods.Mixture("normal", components=3), (), {}, 1),
 }
+INTERVALS = (
+    *("squared error", "normal", "Student's t", "quantiles", "mixture of 3"),
+    *("Student's t, 5 members", "MC dropout", "NGBoost", "CatBoost"),
+)
 PASSES = 20
 SLOW_SPLITS = 3
 INTERVAL_SPLITS = 5

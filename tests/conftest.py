@@ -174,13 +174,6 @@ def beside(import_from):
 
 
 @pytest.fixture
-def render(beside):
-    import render
-
-    return render
-
-
-@pytest.fixture
 def double_precision():
     """Enables float64 tensors on JAX."""
     import keras

@@ -1,11 +1,9 @@
 """The documentation: its code runs, and its reference is complete."""
 
 import ast
-import hashlib
 import importlib.util
 import json
 import re
-import sys
 
 import keras
 import numpy as np
@@ -13,7 +11,6 @@ import pytest
 from scipy import stats
 
 import keras_likelihood as kl
-from keras_likelihood import cli
 from keras_likelihood.commands.program import build_parser
 from tests import contracts
 from tests.kinds import WRAPPED
@@ -45,7 +42,6 @@ def module_of(name, folder="docs/reference"):
 public_names = module_of("public_names")
 docstrings = module_of("docstrings")
 executed = module_of("executed", "docs/extensions")
-api_names = module_of("api_names", "docs/extensions")
 
 
 def run_blocks(path, scope):
@@ -107,13 +103,6 @@ def test_commands_of_the_cheat_sheet_run(rng, tmp_path, monkeypatch, capsys):
             build_parser().parse_args(arguments)
         else:
             assert cli.main(arguments) == 0, line
-
-
-def test_picture_of_the_cheat_sheet_is_of_this_page():
-    picture = (DOCS / "_static" / "cheat_sheet.png").read_bytes()
-    page = (DOCS / "cheat_sheet.md").read_bytes()
-    mark = hashlib.sha256(page).hexdigest()
-    assert mark.encode() in picture, "run tools/make_cheat_sheet.py"
 
 
 def test_home_and_questions_run(capsys):
@@ -215,143 +204,53 @@ def test_every_page_is_in_the_table_of_contents():
     assert not missing
 
 
-def test_sidebar_has_five_parts():
-    (block,) = TOCTREE.findall((DOCS / "index.md").read_text())
-    parts = [name for name in block.split() if not name.startswith(":")]
-    titles = [first_lines(part)[0] for part in parts]
-    assert titles == [
-        *("User guide", "Tutorials", "Reference", "Benchmarks", "Project"),
-    ]
-
-
-def first_lines(page):
-    """The title and the first paragraph of a page, as plain text."""
-    title, text = (DOCS / f"{page}.md").read_text().split("\n", 1)
-    paragraph = text.strip().split("\n\n")[0]
-    return title.removeprefix("# "), " ".join(paragraph.split())
-
-
-@pytest.mark.parametrize(
-    ("word", "page"),
-    {
-        "heteroscedastic": "guides/regression",
-        "temperature scaling": "guides/recalibration",
-        "anomaly": "guides/outliers",
-        "mislabeled": "guides/label_noise",
-        "uncertainty": "guides/ensembles",
-        "weight decay": "guides/adaptive_regularization",
-        "quantile regression": "guides/quantiles",
-        "survival": "guides/censored",
-    }.items(),
-)
-def test_words_that_people_search_for(word, page):
-    """Sphinx ranks pages with the word in their title first."""
-    title, paragraph = (text.lower() for text in first_lines(page))
-    assert word in title and word in paragraph
-    rivals = [
-        path
-        for path in DOCS.rglob("*.md")
-        if "auto_gallery" not in path.parts
-        and word in path.read_text().split("\n", 1)[0].lower()
-    ]
-    # "uncertainty" is also in the title of a benchmark.
-    assert len(rivals) <= (2 if word == "uncertainty" else 1), rivals
-
-
-@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
-def test_guides_take_five_minutes(path):
-    prose = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.S | re.M)
-    assert path.stem == "which_likelihood" or len(prose.split()) <= 700
-
-
-def test_landing_page_has_six_tasks():
-    page = (DOCS / "index.md").read_text()
-    cards = re.findall(r"container\} card\n\*\*\[.*\]\((.*)\.md\)\*\*", page)
-    assert cards == [
-        *("guides/intervals", "guides/recalibration", "guides/label_noise"),
-        *("guides/outliers", "guides/robust_training", "which_likelihood"),
-    ]
-
-
-def test_results_and_pages_are_apart():
-    assert not list(DOCS.glob("*.json"))
-
-
-def test_studies_name_their_scripts_and_scripts_their_pages():
-    index = (DOCS / "studies" / "index.md").read_text()
-    for path in (DOCS / "studies").glob("*.md"):
-        page = path.read_text()
-        scripts = set(re.findall(r"(?:benchmarks|examples)/\w+\.py", page))
-        assert scripts, path.name
-        for script in scripts:
-            assert (ROOT / script).exists(), f"{path.name}: {script}"
-        assert path.stem == "index" or f"\n{path.stem}\n" in index
-    listed = {}
-    for line in (ROOT / "benchmarks" / "README.md").read_text().splitlines():
-        if page := re.search(r"\]\(\.\./(.*)\) \|$", line):
-            found = re.findall(r"`([\w/]+\.py)`", line)
-            listed |= dict.fromkeys(found, (ROOT / page[1]).read_text())
-    for folder in ("benchmarks", "examples"):
-        for path in (ROOT / folder).glob("*.py"):
-            name = f"{folder}/{path.name}"
-            if "__main__" in path.read_text() and name not in COPIED:
-                assert name in listed.get(name, ""), name
-
-
-COPIED = ("examples/recalibrate_classifier.py",)
-"""Short programs that a reader copies, without numbers of their own."""
-
-
-def test_what_a_benchmark_imports_from_another_is_there():
-    folder = ROOT / "benchmarks"
-    trees = {path: ast.parse(path.read_text()) for path in folder.rglob("*.py")}
-    for path, tree in trees.items():
-        for node in ast.walk(tree):
-            if not isinstance(node, ast.ImportFrom):
-                continue
-            module = f"{node.module.replace('.', '/')}.py"
-            other = trees.get(path.parent / module) or trees.get(
-                folder / module
-            )
-            if other:
-                wanted = {alias.name for alias in node.names}
-                assert not wanted - _names_of(other), path
-
-
-def _names_of(tree):
-    """Names that a script defines or imports at the top level."""
-    found = set()
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            found.add(node.name)
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            found |= {alias.asname or alias.name for alias in node.names}
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            names = (n for n in ast.walk(node) if isinstance(n, ast.Name))
-            found |= {n.id for n in names if isinstance(n.ctx, ast.Store)}
-    return found
-
-
-def test_examples_are_short():
-    """Studies belong in `benchmarks/`. An example is a program to copy."""
-    for path in (ROOT / "examples").rglob("*.py"):
-        assert len(path.read_text().splitlines()) < 150, path.name
-        assert path.parent == ROOT / "examples", path
-
-
-def test_protocol_names_every_script_with_results():
-    page = (DOCS / "protocol.md").read_text()
-    for folder in ("benchmarks", "benchmarks/paper"):
-        for path in (ROOT / folder).glob("*.py"):
-            if "__main__" in path.read_text():
-                assert f"`{folder}/{path.name}`" in page, path.name
+def anchors(path):
+    """The anchors of a page: of its headings, and explicit ones."""
+    text = path.read_text()
+    titles = re.findall(r"^#+ (.*)$", text, flags=re.M)
+    plain = (re.sub(r"[`*\[\]]|\(.*?\)", "", t).lower() for t in titles)
+    found = {re.sub(r"[^\w -]", "", t).strip().replace(" ", "-") for t in plain}
+    return found | set(re.findall(r"^\(([\w-]+)\)=$", text, flags=re.M))
 
 
 def test_links_between_pages_lead_somewhere():
-    pattern = re.compile(r"\]\(([\w./-]+\.md)\)")
-    for path in DOCS.rglob("*.md"):
-        for target in pattern.findall(path.read_text()):
-            assert (path.parent / target).exists(), f"{path}: {target}"
+    pattern = re.compile(r"\]\(([\w./-]*)(?:#([\w-]+))?\)")
+    pages = [p for p in DOCS.rglob("*.md") if "auto_" not in str(p)]
+    for path in pages:
+        text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.S | re.M)
+        for name, anchor in pattern.findall(text):
+            target = path.parent / name if name else path
+            if "_static" in name or name.startswith("http"):
+                continue
+            assert target.exists(), f"{path}: {name}"
+            if anchor and target.suffix == ".md":
+                assert anchor in anchors(target), f"{path}: {name}#{anchor}"
+
+
+tables = module_of("tables_of_pages", "benchmarks")
+
+
+@pytest.mark.one_backend
+def test_tables_have_the_numbers_of_their_results():
+    pages = {path: path.read_text() for path in tables.pages()}
+    assert sum(len(tables.MARK.findall(text)) for text in pages.values()) > 20
+    for path, text in pages.items():
+        assert tables.filled(text) == text, f"{path}: tables_of_pages.py"
+        assert text.count("<!-- table") == text.count("<!-- end -->"), path
+
+
+@pytest.mark.one_backend
+def test_another_number_in_a_table_is_noticed(tmp_path, monkeypatch):
+    (tmp_path / "docs").mkdir()
+    runs = [{"kind": k, "error": e} for k in "ab" for e in (1.0, 2.0)]
+    (tmp_path / "docs" / "runs.json").write_text(json.dumps({"x": {"t": runs}}))
+    monkeypatch.setattr(tables, "ROOT", tmp_path)
+    mark = "<!-- table runs {column}/t/{row}=kind/error | rows: b as B -->\n"
+    page = tables.filled(f"{mark}<!-- end -->")
+    assert "| B | 1.500 ± 0.500 |" in page
+    assert tables.filled(page.replace("1.5", "1.6")) == page
+    with pytest.raises(KeyError, match="No 'c' among"):
+        tables.filled(f"{mark.replace('b as B', 'c')}<!-- end -->")
 
 
 BASES = (
@@ -417,42 +316,6 @@ def test_every_public_name_has_a_docstring():
     assert public_names.undocumented() == []
 
 
-def test_missing_names_are_noticed():
-    """The check of the build can fail."""
-    everything = set(public_names.public_names())
-    assert public_names.missing(everything) == []
-    lost = "keras_likelihood.losses.NormalLoss"
-    assert public_names.missing(everything - {lost}) == [lost]
-    both = {
-        "keras_likelihood.DataParameter",
-        "keras_likelihood.data_parameters.DataParameter",
-    }
-    assert set(public_names.missing(everything - both)) == both
-
-
-def test_docstrings_become_restructured_text():
-    converted = docstrings.as_restructured_text(
-        [
-            "Some `Layer`s with `coef_` and fit_.",
-            "",
-            "    a = b",
-            "",
-            "```python",
-            "x = `no`",
-            "```",
-            "",
-            "Args:",
-            "    x: a `long",
-            "        name` of it.",
-        ]
-    )
-    text = "\n".join(converted)
-    assert "``Layer``\\ s with ``coef_`` and ``fit_``." in text
-    assert ".. code-block:: text\n\n    a = b" in text
-    assert ".. code-block:: python\n\n    x = `no`" in text
-    assert "    x: a ``long name`` of it." in text
-
-
 PAGE = """# Title
 
 See [the guide](other.md) or [Keras](https://keras.io).
@@ -495,80 +358,6 @@ def test_pages_show_what_their_code_prints_and_draws(tmp_path):
         executed.Page("a/page", tmp_path, True).with_outputs(broken)
 
 
-def test_notebooks_install_and_hold_the_code():
-    cells = json.loads(executed.notebook(PAGE))["cells"]
-    code = [c["source"] for c in cells if c["cell_type"] == "code"]
-    assert code[0].startswith("%pip install")
-    assert code[0].endswith('all]"')
-    more = PAGE.replace("number = 2", "import onnxruntime\n\nnumber = 2")
-    first = json.loads(executed.notebook(more))["cells"][0]["source"]
-    assert first == f"{code[0]} onnxruntime"
-    assert code[-1] == "print(number)\nplt.plot([number])"
-    assert "See the guide or [Keras](https://keras.io)." in cells[1]["source"]
-
-
-def test_names_in_prose_are_understood():
-    known = {
-        *public_names.public_names(),
-        *("keras.layers.Dense", "numpy.savez", "keras.losses.Huber"),
-    }
-    for text, expected in {
-        "NormalLoss(beta=0.5)": "keras_likelihood.losses.NormalLoss",
-        "kl.audit": "keras_likelihood.audit",
-        "Dense": "keras.layers.Dense",
-        "np.savez": "numpy.savez",
-        "Huber": "keras_likelihood.likelihoods.Huber",
-        "regression.AutoRescaling": "keras_likelihood.recalibration.regression"
-        ".AutoRescaling",
-        "audit": None,
-        "kl.nothing": None,
-        "x + y": None,
-    }.items():
-        assert api_names.full_name(text, known) == expected, text
-    auto = api_names.full_name("Auto", known, "guides/outliers")
-    assert auto == "keras_likelihood.outliers.AutoDetector"
-
-
-def site(folder, body):
-    """A built site of one page."""
-    names = set(public_names.public_names())
-    (folder / "reference" / "api").mkdir(parents=True)
-    for name in names:
-        (folder / "reference" / "api" / f"{name}.html").touch()
-    (folder / "page.html").write_text(f"<article>{body}</article>")
-    return folder
-
-
-def test_faults_of_the_site_are_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr("sys.path", [*sys.path])
-    count_docs = module_of("count_docs", "tools")
-    good = """<h1><code>NormalLoss</code></h1><a href="https://keras.io"><code>
-        NormalLoss</code></a><code>x</code><pre><code>NormalLoss</code></pre>
-        <div class="output"></div>"""
-    bad = """<code><span>kl.audit</span>()</code><script
-        src="https://somewhere.org/code.js"></script>"""
-    for name, body, expected in (
-        ("a", good, [0] * 4),
-        ("b", bad, [1, 0, 1, 1]),
-    ):
-        faults = count_docs.count(site(tmp_path / name, body))
-        assert [len(places) for places in faults.values()] == expected, faults
-
-
-def test_hard_text_has_a_lower_score():
-    prose = module_of("check_prose", "tools")
-    code = "\n\n```python\nincomprehensibility = internationalisation\n```\n"
-    easy = "The cat sat on the mat. It was warm, and so it fell asleep. " * 4
-    hard = (
-        "Notwithstanding considerable methodological heterogeneity, "
-        "regularisation necessitates extraordinarily sophisticated "
-        "parametrisation of underlying probabilistic assumptions. "
-    ) * 4
-    assert prose.reading_ease(easy + code) > 90
-    assert prose.reading_ease(hard) < 0
-    assert prose.reading_ease(code) is None
-
-
 @pytest.fixture
 def new_likelihood():
     scope = run_blocks(DOCS / "design.md", {"__name__": "design"})
@@ -588,39 +377,3 @@ def test_new_likelihood_is_the_one_meant(new_likelihood, rng):
         np.testing.assert_allclose(
             contracts.as_numpy(value), expected, rtol=1e-4, err_msg=name
         )
-
-
-def test_new_likelihood_keeps_the_contracts(new_likelihood, rng, tmp_path):
-    x = rng.normal(size=(12, contracts.FEATURES)).astype("float32")
-    y = rng.normal(size=(12, 2)).astype("float32")
-    head = kl.layers.LikelihoodHead("hyperbolic_secant", units=2)
-    contracts.head_starts_at_the_initial_values(head, {"scale": 1.0})
-    for contract in (
-        contracts.head_broadcasts_with_its_prediction,
-        contracts.symbolic_and_eager_shapes_agree,
-        contracts.config_keeps_outputs,
-    ):
-        contract(kl.layers.LikelihoodHead("hyperbolic_secant", units=2), x)
-    loss = kl.losses.LikelihoodLoss(
-        "hyperbolic_secant", scale=1.0, reduction="sum"
-    )
-    contracts.sample_weight_counts_examples(loss, y, y + 1)
-    model = contracts.small_model(
-        kl.layers.LikelihoodHead("hyperbolic_secant", units=2), x
-    )
-    model.compile("adam", loss=kl.losses.LikelihoodLoss("hyperbolic_secant"))
-    contracts.training_moves_every_weight(model, x, y)
-    contracts.model_survives_saving(model, x, y, tmp_path / "model.keras")
-
-
-def test_new_likelihood_has_data_parameters(new_likelihood, rng):
-    x = rng.normal(size=(30, contracts.FEATURES)).astype("float32")
-    y = rng.normal(size=(30, 1)).astype("float32")
-    y[4] = 50
-    scale = kl.DataParameter(30, learning_rate=0.1)
-    model = contracts.small_model(keras.layers.Dense(1), x)
-    model.compile(
-        "adam", loss=kl.losses.LikelihoodLoss("hyperbolic_secant", scale=scale)
-    )
-    model.fit(x, kl.indexed(y), epochs=20, callbacks=[scale], verbose=0)
-    assert scale.values().argmax() == 4

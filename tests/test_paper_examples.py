@@ -1,10 +1,9 @@
-"""The studies of the paper run, and the page shows the recorded results."""
+"""The studies of the paper run, each for a few steps."""
 
 import io
 import json
 import pathlib
 import runpy
-import shutil
 import sys
 import tempfile
 
@@ -19,28 +18,9 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
 
 FOLDER = pathlib.Path(__file__).parents[1] / "benchmarks" / "paper"
-SCRIPTS = (
-    "adaptive_regularization",
-    "layer_width",
-    "literal_classifiers",
-    "literal_outliers",
-    "literal_recalibration",
-    "literal_regressors",
-    "literal_vae",
-    "nll_curves",
-    "normalised_features",
-    "outliers_table",
-    "recalibration_tables",
-    "regressors",
-    "robust_classification",
-    "robust_pca",
-    "robust_regression",
-    "softplus_offset",
-    "space_time",
-    "sparse_weights",
-    "temperatures",
-    "temperatures_cifar10",
-    "vae",
+HELPERS = ("get_data", "recipe", "results", "run_all", "train_classifiers")
+SCRIPTS = sorted(
+    path.stem for path in FOLDER.glob("*.py") if path.stem not in HELPERS
 )
 
 
@@ -100,9 +80,10 @@ def run_quickly(name, folder, monkeypatch):
 
 @pytest.mark.parametrize("name", SCRIPTS)
 @pytest.mark.usefixtures("made_up_data")
-def test_study_records_what_the_page_needs(name, tmp_path, monkeypatch, render):
-    path = run_quickly(name, tmp_path, monkeypatch)
-    study = json.loads(path.read_text())
+def test_study_records_its_results(name, tmp_path, monkeypatch, beside):
+    study = json.loads(
+        (path := run_quickly(name, tmp_path, monkeypatch)).read_text()
+    )
     assert study["command"] == f"python benchmarks/paper/{name}.py --quick"
     assert study["seconds"] > 0 and study["versions"]["keras"]
     for picture in study["figures"].values():
@@ -110,63 +91,12 @@ def test_study_records_what_the_page_needs(name, tmp_path, monkeypatch, render):
     for table in study["data"]["tables"].values():
         for row in table["rows"].values():
             assert len(row) == len(table["columns"])
-    if name in render.BESIDE:
-        return
-    for other in render.BESIDE:
-        shutil.copy(render.FOLDER / f"{other}.json", path.parent)
-    pages = render.render(path.parent)
-    section = section_of(pages[render.PAGE], name, render)
-    assert "Not run yet" not in section
-    # The other studies are not there, so it is the only section of details.
-    details = pages[render.DETAILS]
-    for text in (section, details):
-        assert "{{" not in text and "[[" not in text
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_sets_of_tensorflow_datasets(beside, monkeypatch):
-    """Without local files, with the names and features of that package."""
-    pytest.importorskip("tensorflow")
-    tfds = pytest.importorskip("tensorflow_datasets")
-    import datasets
-
-    monkeypatch.delenv("KERAS_LIKELIHOOD_DATA", raising=False)
-    with tfds.testing.mock_data(num_examples=20):
-        (x, y), _ = datasets.cifar10()
-        assert x.shape == (20, 32, 32, 3) and x.dtype == "uint8"
-        assert y.shape == (20,)
-        face = next(iter(datasets.celeba(3)))
-        assert face.shape == (218, 178, 3)
-        (x, y), (x_test, _) = datasets.regression("wine_red", seed=0)
-        assert x.shape == (16, 11) and len(x_test) == 4
-        assert y.std() == pytest.approx(1, rel=1e-3)
-    with pytest.raises(SystemExit, match="KERAS_LIKELIHOOD_DATA"):
-        datasets.regression("soil", seed=0)
-
-
-def section_of(page, name, render):
-    sections = page.split("\n## ")[1:]
-    return sections[render.STUDIES.index(name)]
-
-
-def test_pages_are_up_to_date(render):
-    for path, text in render.render().items():
-        assert path.read_text() == text, path.name
-
-
-def test_stale_page_is_noticed(render, tmp_path, monkeypatch):
-    page = tmp_path / "paper.md"
-    page.write_text(render.PAGE.read_text() + "1.234\n")
-    monkeypatch.setattr(render, "PAGE", page)
-    monkeypatch.setattr(sys, "argv", ["render.py", "--check"])
-    with pytest.raises(SystemExit, match="out of date"):
-        render.main()
 
 
 def test_networks_side_by_side_share_nothing(beside, rng):
-    import literal
+    import recipe
 
-    layer = literal.Dense(2, relu=True)
+    layer = recipe.Dense(2, relu=True)
     x = rng.normal(size=(2, 5, 3)).astype("float32")
     before = keras.ops.convert_to_numpy(layer(x))
     x[1] += 1

@@ -10,8 +10,7 @@ on a validation set.
 
 import keras
 import numpy as np
-from literal import Repeated
-from regressors import law_of, numbers
+from recipe import Repeated
 from results import mean_and_error, parser, pyplot, record
 from sklearn.datasets import make_friedman1
 
@@ -43,14 +42,23 @@ def train(x, y, widths, steps):
     return model
 
 
-def cal(law, y):
-    values = np.clip(numbers(law.cdf(y)), 0, 1)
+def normal_of(output):
+    """The predicted distribution."""
+    return kl.likelihoods.Normal(output[0], scale=output[1])
+
+
+def numbers(tensor):
+    return keras.ops.convert_to_numpy(tensor)
+
+
+def cal(normal, y):
+    values = np.clip(numbers(normal.cdf(y)), 0, 1)
     return kl.metrics.functions.calibration_error(values)
 
 
-def coverage(law, y):
+def coverage(normal, y):
     """Share of targets in the central interval that promises 90 %."""
-    values = np.clip(numbers(law.cdf(y)), 0, 1)
+    values = np.clip(numbers(normal.cdf(y)), 0, 1)
     return kl.metrics.functions.interval_coverage(values, 0.9)
 
 
@@ -62,9 +70,9 @@ def recalibrated(output, y, test_output, y_test):
     fitted = kl.recalibration.regression.GlobalRescaling().fit_arrays(
         val, y[:, 0], scale=scale
     )
-    law = fitted.calibrate(test, scale=test_scale)
-    target = y_test.reshape(law.prediction.shape)
-    return cal(law, target)
+    normal = fitted.calibrate(test, scale=test_scale)
+    target = y_test.reshape(normal.prediction.shape)
+    return cal(normal, target)
 
 
 def study(seed, widths, steps):
@@ -77,11 +85,11 @@ def study(seed, widths, steps):
     fitted, val, test = model(x), model(x_val), model(x_test)
     return [
         [
-            cal(law_of(fitted[key]), y),
-            cal(law_of(test[key]), y_test),
+            cal(normal_of(fitted[key]), y),
+            cal(normal_of(test[key]), y_test),
             recalibrated(val[key], y_val, test[key], y_test),
-            coverage(law_of(fitted[key]), y),
-            coverage(law_of(test[key]), y_test),
+            coverage(normal_of(fitted[key]), y),
+            coverage(normal_of(test[key]), y_test),
         ]
         for key in test
     ]

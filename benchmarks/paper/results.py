@@ -1,15 +1,17 @@
 """Where the studies of the paper leave their results.
 
 A study ends with `record(NAME, data, figures)`, which writes
-`docs/paper/NAME.json` and one picture for each figure; `render.py` turns them
-into `docs/paper.md`. With `--quick` a study is a smoke test, and its results
-go to a temporary folder instead.
+`docs/paper/NAME.json` and one picture for each figure, and prints the tables.
+`benchmarks/tables_of_pages.py` puts them on the pages. With `--quick` a study
+is a smoke test, and its results go to a temporary folder instead.
 """
 
 import argparse
+import concurrent.futures
 import importlib.metadata
 import io
 import json
+import multiprocessing
 import os
 import pathlib
 import sys
@@ -68,30 +70,36 @@ class Mosaic:
         plt.close(figure)
 
 
-def record(
-    name: str,
-    data: dict,
-    figures=None,
-    *,
-    quick: bool = False,
-    circumstances: dict | None = None,
-):
-    """Writes the result of a study.
+def parallel(function, tasks, jobs=None):
+    """`[function(*task) for task in tasks]`, in `JOBS` processes (default 1).
+
+    The function must be at the top level of its module.
+    """
+    jobs = jobs or int(os.environ.get("JOBS", 1))
+    if jobs == 1:
+        return [function(*task) for task in tasks]
+    with concurrent.futures.ProcessPoolExecutor(
+        jobs, multiprocessing.get_context("spawn")
+    ) as pool:
+        return list(pool.map(function, *zip(*tasks, strict=True)))
+
+
+def record(name: str, data: dict, figures=None, *, quick: bool = False):
+    """Writes the result of a study and prints its tables.
 
     Args:
         name: of the study, that of its script.
         data: JSON-able. `data["tables"]`, by name, are shown as tables: each
             has `columns`, `rows` (lists by row name; `None` is a gap) and
-            may have `errors` (standard errors, as `rows`), `digits` (default
-            3) and `paper`, a name in `reported.json` whose columns stand
-            beside ours.
+            may have `errors` (standard errors, as `rows`).
         figures: matplotlib figures by name, or `None`.
         quick: write to a temporary folder.
-        circumstances: of runs that were done before, or `None`.
 
     Returns:
         The path of the JSON file.
     """
+    import keras
+
     folder = FOLDER
     if quick:
         folder = pathlib.Path(tempfile.mkdtemp(prefix="paper-"))
@@ -100,20 +108,28 @@ def record(
     for key, figure in (figures or {}).items():
         pictures[key] = f"{name}_{key}.png"
         (folder / pictures[key]).write_bytes(as_png(figure))
+    script = pathlib.Path(sys.argv[0]).name
+    study = {
+        "command": " ".join(
+            ["python", f"benchmarks/paper/{script}", *sys.argv[1:]]
+        ),
+        "backend": keras.backend.backend(),
+        "seconds": round(time.perf_counter() - _started, 1),
+        "cores": os.cpu_count(),
+        "versions": dict(_versions()),
+        "figures": pictures,
+        "data": data,
+    }
     path = folder / f"{name}.json"
-    path.write_text(
-        json.dumps(
-            {
-                "command": _command(),
-                **(circumstances or circumstances_now()),
-                "figures": pictures,
-                "data": data,
-            },
-            indent=1,
-            default=lambda value: value.tolist(),
-        )
-        + "\n"
-    )
+    text = json.dumps(study, indent=1, default=lambda value: value.tolist())
+    path.write_text(text + "\n")
+    for title, table in data["tables"].items():
+        print(title, "|", *table["columns"], sep="  ")
+        for row, values in table["rows"].items():
+            print(
+                row,
+                *(f"{v:.4g}" if isinstance(v, float) else v for v in values),
+            )
     print(f"written to {path}")
     return path
 
@@ -135,27 +151,6 @@ def mean_and_error(found: dict) -> dict:
             for name, values in found.items()
         }
     return made
-
-
-def _command():
-    words = [pathlib.Path(sys.argv[0]).name, *sys.argv[1:]]
-    if "--runs" in words:
-        # Where runs are kept does not change what they find.
-        place = words.index("--runs")
-        del words[place : place + 2]
-    return " ".join(["python", f"benchmarks/paper/{words[0]}", *words[1:]])
-
-
-def circumstances_now() -> dict:
-    """Backend, machine, versions, and seconds since the start."""
-    import keras
-
-    return {
-        "backend": keras.backend.backend(),
-        "seconds": round(time.perf_counter() - _started, 1),
-        "cores": os.cpu_count(),
-        "versions": dict(_versions()),
-    }
 
 
 def _versions():

@@ -1,18 +1,20 @@
-"""Robust lines: learned scales against RANSAC, Theil-Sen and Huber.
+"""Robust lines: learned scales against RANSAC and others (Figures 9, 10).
 
     python benchmarks/paper/robust_regression.py
 
-A line with noise and, at large x, points of no relation to it. Error of the
+A line with noise and outliers: at large x, as in Figure 10, where they are
+spread or in one cluster, or at random x. Error of the
 slope over many such sets, and the processor time of a fit, methods in turns.
 `DPLS, paper` and `MPLS-XY, paper` are trained as the paper trains them
-(`literal.py`), all sets side by side; their time is that of one set alone.
+(`recipe.py`), all sets side by side; their time is that of one set, without
+compilation.
 """
 
 import time
 import warnings
 
-import literal
 import numpy as np
+import recipe
 import threadpoolctl
 from results import BELOW, WIDTH, parser, pyplot, record
 from sklearn import linear_model
@@ -65,10 +67,8 @@ def by_the_paper(kinds, sets, steps):
     errors, seconds = {}, {}
     for name, scales in LITERAL.items():
         studies = [make_study(s, k) for k in kinds for s in range(sets)]
-        begin = time.process_time()
-        literal.slopes(scales, studies[:1], steps)
-        seconds[name] = [time.process_time() - begin]
-        slopes = literal.slopes(scales, studies, steps)
+        seconds[name] = [recipe.slopes(scales, studies[:1], steps)[1]]
+        slopes, _ = recipe.slopes(scales, studies, steps)
         gaps = (np.abs(slopes - SLOPE) / NOISE).reshape(len(kinds), sets)
         errors[name] = dict(zip(kinds, gaps.tolist(), strict=True))
     return errors, seconds

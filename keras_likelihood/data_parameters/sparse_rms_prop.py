@@ -80,6 +80,8 @@ class SparseRMSProp(FromArguments, RowRule):
         epsilon: added to the mean square, `> 0`. Defaults to 1e-16, because
             the loss is a mean. The squared gradient of a single row is small
             compared to the usual 1e-7.
+        initial_mean_square: start of the mean square, `>= 0`. Defaults to 0.
+            TensorFlow 1 starts at 1, so that first steps are small.
         momentum: in [0, 1). Defaults to 0, which needs no state.
         weight_decay: decay towards the initial value, `>= 0`. Defaults to 0.
         clipnorm: maximum 2-norm of the gradient of a batch, or `None`.
@@ -88,6 +90,7 @@ class SparseRMSProp(FromArguments, RowRule):
     learning_rate: float | None = None
     rho: float = 0.9
     epsilon: float = 1e-16
+    initial_mean_square: float = 0.0
     momentum: float = 0.0
     weight_decay: float = 0.0
     clipnorm: float | None = None
@@ -98,6 +101,11 @@ class SparseRMSProp(FromArguments, RowRule):
             ("learning_rate", rate is None or rate > 0, "> 0 or None"),
             ("rho", 0 <= self.rho < 1, "in [0, 1)"),
             ("epsilon", self.epsilon > 0, "> 0"),
+            (
+                "initial_mean_square",
+                self.initial_mean_square >= 0,
+                ">= 0",
+            ),
             ("momentum", 0 <= self.momentum < 1, "in [0, 1)"),
             ("weight_decay", self.weight_decay >= 0, ">= 0"),
             ("clipnorm", clip is None or clip > 0, "> 0 or None"),
@@ -121,8 +129,12 @@ class SparseRMSProp(FromArguments, RowRule):
             norm = ops.maximum(ops.sqrt(ops.sum(shares)), self.clipnorm)
             gradient = gradient * (self.clipnorm / norm)
         value, square, *velocity = ops.unstack(state, len(self.columns), axis=1)
-        square = self.rho * square + (1 - self.rho) * ops.square(gradient)
-        move = rate * gradient / ops.sqrt(square + self.epsilon)
+        # Tables start at zero, so they hold the difference from the start.
+        start = self.initial_mean_square
+        square = self.rho * square
+        square = square + (1 - self.rho) * (ops.square(gradient) - start)
+        mean_square = ops.maximum(square + start, 0.0)
+        move = rate * gradient / ops.sqrt(mean_square + self.epsilon)
         if velocity:
             velocity = [move := self.momentum * velocity[0] + move]
         if self.weight_decay:

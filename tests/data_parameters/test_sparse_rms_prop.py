@@ -20,8 +20,9 @@ def slow_step(state, gradient, index, o):
             total = {i: g * o.clipnorm / norm for i, g in total.items()}
     for place, i in enumerate(index):
         row, g = state[place], total[i]
-        row[1] = o.rho * row[1] + (1 - o.rho) * g**2
-        move = o.learning_rate * g / np.sqrt(row[1] + o.epsilon)
+        square = o.rho * (row[1] + o.initial_mean_square) + (1 - o.rho) * g**2
+        row[1] = square - o.initial_mean_square
+        move = o.learning_rate * g / np.sqrt(square + o.epsilon)
         if o.momentum:
             row[2] = o.momentum * row[2] + move
             move = row[2].copy()
@@ -45,6 +46,7 @@ def step(optimizer, state, gradient, index, counts=None):
         {"momentum": 0.7},
         {"weight_decay": 0.3},
         {"clipnorm": 0.5},
+        {"initial_mean_square": 1.0, "epsilon": 1e-10},
         {"clipnorm": 1e6},
         {"momentum": 0.9, "weight_decay": 0.1, "clipnorm": 1.0, "rho": 0.0},
     ],

@@ -1,0 +1,164 @@
+"""The real data of the studies, from the folder KERAS_LIKELIHOOD_DATA.
+
+What is not there is taken from TensorFlow Datasets if that has it, under the
+name in `TFDS`, and installed packages, network and disk allow.
+"""
+
+import io
+import os
+import pathlib
+
+import numpy as np
+
+REGRESSION = {
+    "crime": "crime_norm",
+    "kin.": "kin8nm",
+    "bank": "bank8FM",
+    "wine": "wine_red",
+    "mpg": "autompg",
+    "cpu": "cpu_machine",
+    "soil": "soil",
+    "fried": "fried",
+}
+"""The eight regression sets: name in the tables and name of the file."""
+
+CLASSIFIERS = {
+    "RN50 CIFAR-10": "cifar10_resnet50",
+    "RN50 CIFAR-100": "cifar100_resnet50",
+    "ResNet-20 CIFAR-10": "cifar10_resnet20",
+    "ResNet-56 CIFAR-10": "cifar10_resnet56",
+    "VGG-16 CIFAR-10": "cifar10_vgg16",
+    "DenseNet-BC-190 CIFAR-10": "cifar10_densenetbc190",
+}
+"""The classifiers: name in the tables and name of the file of logits."""
+
+
+TFDS = {
+    "images/cifar10_jpeg90.npz": "cifar10",
+    "images/celeba10k_89x109_jpeg.npz": "celeb_a",
+    "regression/wine_red.npz": "wine_quality/red",
+}
+"""Names in TensorFlow Datasets of some of the files."""
+
+
+def folder() -> pathlib.Path:
+    """The data folder; an error says how to name it."""
+    if "KERAS_LIKELIHOOD_DATA" not in os.environ:
+        raise SystemExit(
+            "This study needs real data: set KERAS_LIKELIHOOD_DATA to the "
+            "folder that holds regression/, logits/ and images/."
+        )
+    return pathlib.Path(os.environ["KERAS_LIKELIHOOD_DATA"])
+
+
+def local(file: str) -> pathlib.Path | None:
+    """The path of a file; `None` if TensorFlow Datasets is to be asked."""
+    if file not in TFDS:
+        return folder() / file
+    path = pathlib.Path(os.environ.get("KERAS_LIKELIHOOD_DATA", ""), file)
+    return path if path.is_file() else None
+
+
+def from_tfds(file: str, split: str):
+    """Examples of a split, as dicts of NumPy arrays, one after the other."""
+    try:
+        import tensorflow_datasets as tfds
+    except ImportError:
+        raise SystemExit(
+            f"This study needs {file} in the folder KERAS_LIKELIHOOD_DATA, or "
+            f'the set {TFDS[file]!r} through `pip install "tensorflow" '
+            '"tensorflow-datasets"`.'
+        ) from None
+    return tfds.as_numpy(tfds.load(TFDS[file], split=split))
+
+
+def regression(name: str, *, seed: int, rows: int | None = None):
+    """Standardised inputs and targets, split at random 80 : 20.
+
+    Missing inputs become their column's mean. Means and deviations are those
+    of the training rows.
+
+    Args:
+        name: of the file.
+        seed: of the split.
+        rows: most rows kept, or `None` for all.
+
+    Returns:
+        `(x, y), (x_test, y_test)`, float32, y of shape `(n, 1)`.
+    """
+    x, y = _regression_arrays(f"regression/{name}.npz")
+    order = np.random.default_rng(seed).permutation(len(y))[:rows]
+    cut = round(0.8 * len(order))
+    train, test = order[:cut], order[cut:]
+    mean = np.nanmean(x[train], axis=0)
+    x = np.where(np.isnan(x), mean, x)
+    deviation = x[train].std(axis=0)
+    x = (x - mean) / np.where(deviation > 0, deviation, 1.0)
+    y = ((y - y[train].mean()) / y[train].std())[:, None]
+    x, y = x.astype("float32"), y.astype("float32")
+    return (x[train], y[train]), (x[test], y[test])
+
+
+def _regression_arrays(file):
+    path = local(file)
+    if path is None:
+        rows = list(from_tfds(file, "train"))
+        names = sorted(rows[0]["features"])
+        x = [[row["features"][name] for name in names] for row in rows]
+        y = [row["quality"] for row in rows]
+        return np.array(x, "float64"), np.array(y, "float64")
+    with np.load(path) as arrays:
+        return arrays["X"].astype("float64"), arrays["y"].astype("float64")
+
+
+def logits(name: str) -> dict:
+    """Logits, labels and, where there are any, features of a classifier."""
+    with np.load(folder() / "logits" / f"{name}.npz") as file:
+        return {key: file[key] for key in file.files}
+
+
+def cifar10():
+    """`(x_train, y_train), (x_test, y_test)`, images as uint8."""
+    name = "images/cifar10_jpeg90.npz"
+    path = local(name)
+    if path is None:
+        return tuple(_labelled(name, split) for split in ("train", "test"))
+    with np.load(path) as file:
+        rows, columns, height, width = (int(v) for v in file["grid"])
+        starts = np.concatenate([[0], np.cumsum(file["lens"])])
+        sheets = file["jpeg"]
+        labels = file["y_train"], file["y_test"]
+    tiles = []
+    for begin, end in zip(starts[:-1], starts[1:], strict=True):
+        sheet = _decoded(sheets[begin:end])
+        grid = sheet.reshape(rows, height, columns, width, 3).swapaxes(1, 2)
+        tiles.append(grid.reshape(rows * columns, height, width, 3))
+    images = np.concatenate(tiles)
+    cut, end = len(labels[0]), len(labels[0]) + len(labels[1])
+    return (images[:cut], labels[0]), (images[cut:end], labels[1])
+
+
+def celeba(count: int):
+    """The first CelebA images, one after the other, `(height, width, 3)`."""
+    name = "images/celeba10k_89x109_jpeg.npz"
+    path = local(name)
+    if path is None:
+        for example in from_tfds(name, f"train[:{count}]"):
+            yield example["image"]
+        return
+    with np.load(path) as file:
+        files, ends = file["jpeg"], np.cumsum(file["lens"])[:count]
+    for begin, end in zip([0, *ends[:-1]], ends, strict=True):
+        yield _decoded(files[begin:end])
+
+
+def _labelled(name, split):
+    examples = list(from_tfds(name, split))
+    images = np.stack([example["image"] for example in examples])
+    return images, np.array([example["label"] for example in examples])
+
+
+def _decoded(jpeg):
+    from PIL import Image
+
+    return np.asarray(Image.open(io.BytesIO(jpeg.tobytes())).convert("RGB"))
