@@ -1,16 +1,13 @@
 """The studies of the paper run, each for a few steps."""
 
-import io
 import json
 import pathlib
 import runpy
 import sys
 import tempfile
 
-import keras
 import numpy as np
 import pytest
-from PIL import Image
 
 pytestmark = pytest.mark.pages
 
@@ -18,9 +15,10 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
 
 FOLDER = pathlib.Path(__file__).parents[1] / "benchmarks" / "paper"
-HELPERS = ("get_data", "recipe", "results", "run_all", "train_classifiers")
+OTHERS = "get_data recipe results run_all train_classifiers".split()
+OTHERS += ["auto_encoders", "corrupted_images"]  # These want a GPU.
 SCRIPTS = sorted(
-    path.stem for path in FOLDER.glob("*.py") if path.stem not in HELPERS
+    path.stem for path in FOLDER.glob("*.py") if path.stem not in OTHERS
 )
 
 
@@ -29,7 +27,7 @@ def made_up_data(tmp_path, monkeypatch):
     """A data folder like the real one, filled with random numbers."""
     rng = np.random.default_rng(0)
     folder = tmp_path / "data"
-    for name in ("regression", "logits", "images"):
+    for name in ("regression", "logits"):
         (folder / name).mkdir(parents=True)
     for name in ("soil", "cpu_machine"):
         x = rng.normal(size=(120, 4))
@@ -43,30 +41,7 @@ def made_up_data(tmp_path, monkeypatch):
     logits |= {"W": np.ones((10, 6), "float32"), "b": np.ones(10, "float32")}
     for name in ("cifar10_resnet20", "cifar100_resnet50"):
         np.savez(folder / "logits" / f"{name}.npz", **logits)
-    sheet = jpeg(rng.integers(256, size=(15 * 32, 16 * 32, 3)))
-    labels = np.arange(240) % 10
-    np.savez(
-        folder / "images" / "cifar10_jpeg90.npz",
-        jpeg=sheet,
-        lens=[len(sheet)],
-        grid=[15, 16, 32, 32],
-        y_train=labels[:200],
-        y_test=labels[200:],
-    )
-    faces = [jpeg(rng.integers(256, size=(109, 89, 3))) for _ in range(80)]
-    np.savez(
-        folder / "images" / "celeba10k_89x109_jpeg.npz",
-        jpeg=np.concatenate(faces),
-        lens=[len(face) for face in faces],
-    )
     monkeypatch.setenv("KERAS_LIKELIHOOD_DATA", str(folder))
-
-
-def jpeg(pixels):
-    """The bytes of an image file, as an array."""
-    file = io.BytesIO()
-    Image.fromarray(pixels.astype("uint8")).save(file, format="jpeg")
-    return np.frombuffer(file.getvalue(), "uint8")
 
 
 def run_quickly(name, folder, monkeypatch):
@@ -91,18 +66,3 @@ def test_study_records_its_results(name, tmp_path, monkeypatch, beside):
     for table in study["data"]["tables"].values():
         for row in table["rows"].values():
             assert len(row) == len(table["columns"])
-
-
-def test_networks_side_by_side_share_nothing(beside, rng):
-    import recipe
-
-    layer = recipe.Dense(2, relu=True)
-    x = rng.normal(size=(2, 5, 3)).astype("float32")
-    before = keras.ops.convert_to_numpy(layer(x))
-    x[1] += 1
-    after = keras.ops.convert_to_numpy(layer(x))
-    np.testing.assert_array_equal(before[0], after[0])
-    assert not np.allclose(before[1], after[1])
-    kernel = keras.ops.convert_to_numpy(layer.kernel)
-    expected = np.maximum(x[1] @ kernel[1], 0)
-    np.testing.assert_allclose(after[1], expected, atol=1e-5)
