@@ -9,9 +9,9 @@ which starts at 1; the maps read standardised inputs. The paper does not say how
 it trains them, so there are three readings: its recipe for classifiers, its
 recipe for regressors with more steps, and a larger rate, with which GS
 converges. Seeds differ in the start of the weights and the order of the rows.
-Platt and isotonic scaling fit a curve for each class against the rest. `perfect`
-is the ECE of a perfectly calibrated model with as many test rows. Two networks
-come without features. With a GPU, LFS takes minutes instead of an hour.
+Platt and isotonic scaling fit a curve for each class against the rest.
+`perfect` is the ECE of a perfectly calibrated model with as many test rows. Two
+networks come without features. With a GPU, LFS takes minutes instead of an hour.
 """
 
 import itertools
