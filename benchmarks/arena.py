@@ -20,14 +20,14 @@ import tempfile
 import warnings
 
 import numpy as np
-import page_tables
 from recalibration_peers import ARENA
 from sklearn import datasets, ensemble, linear_model, naive_bayes
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-STORE = page_tables.RESULTS / "arena.json"
+DOCS = pathlib.Path(__file__).parents[1] / "docs"
+STORE = DOCS / "results" / "arena.json"
 DEVELOPMENT = (
     "autompg cpu_act crime_norm kin8nm soil annthyroid breastw glass letter "
     "mnist optdigits pima shuttle vowels iris digits"
@@ -198,8 +198,6 @@ def main():
     runs = json.loads(STORE.read_text())
     made = {half: table(runs, half) for half in ("report", "development")}
     print("\n\n".join(made.values()))
-    if arguments.page:
-        page_tables.fill("studies/recalibration", made)
 
 
 if __name__ == "__main__":
