@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_likelihood import constraints, likelihoods
 from keras_likelihood.backend.registration import serializable
-from keras_likelihood.backend.types import Shape
+from keras_likelihood.backend.types import Shape, Tensor
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.layers.parameter_layers import (
     GlobalParameter,
@@ -86,24 +86,24 @@ class LikelihoodHead(keras.Layer):
 
     def __init__(
         self,
-        likelihood,
+        likelihood: Any,
         units: int,
         *,
-        conditioning="predicted",
-        dimension="element",
-        isolated=False,
-        normalize=None,
-        hidden_units=None,
-        constraint=None,
-        initial=None,
-        learning_rate_multiplier=1.0,
-        weight_decay=0.0,
-        clipnorm=None,
-        activation=None,
-        kernel_initializer="glorot_uniform",
-        kernel_regularizer=None,
-        **kwargs,
-    ):
+        conditioning: str = "predicted",
+        dimension: str = "element",
+        isolated: bool = False,
+        normalize: Any = None,
+        hidden_units: Any = None,
+        constraint: Any = None,
+        initial: Any = None,
+        learning_rate_multiplier: float = 1.0,
+        weight_decay: float = 0.0,
+        clipnorm: Any = None,
+        activation: Any = None,
+        kernel_initializer: str = "glorot_uniform",
+        kernel_regularizer: Any = None,
+        **kwargs: Any,
+    ) -> None:
         self._quantized = kwargs.pop("quantized", {})
         super().__init__(**kwargs)
         self.likelihood: Any = likelihoods.get(likelihood)
@@ -149,7 +149,7 @@ class LikelihoodHead(keras.Layer):
             )
         self.supports_masking = True
 
-    def adapt(self, y, *, sample_weight=None):
+    def adapt(self, y: Any, *, sample_weight: Any = None) -> None:
         """Adapts the head to the units of the targets. Call it before `fit`.
 
             prediction = centre + spread * prediction'
@@ -198,7 +198,7 @@ class LikelihoodHead(keras.Layer):
         found = centre_and_spread(y, self.units, weight, one_spread=shared)
         self.target_units.set(*found)
 
-    def _make_parameter(self, name):
+    def _make_parameter(self, name: str) -> Any:
         options = {o: self._option(o, name) for o in self._options}
         conditioning = options.pop("conditioning")
         options |= {"name": name, "dtype": self.dtype_policy}
@@ -215,7 +215,7 @@ class LikelihoodHead(keras.Layer):
             f"parameters to the loss. Received: {conditioning!r}"
         )
 
-    def _option(self, option, name):
+    def _option(self, option: str, name: str) -> Any:
         """The value of an option for one parameter."""
         value = self._options[option]
         if not isinstance(value, dict) or "class_name" in value:
@@ -228,7 +228,7 @@ class LikelihoodHead(keras.Layer):
         signature = inspect.signature(LikelihoodHead.__init__)
         return value.get(name, signature.parameters[option].default)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         self.prediction.build(input_shape)
         for parameter in self.parameter_layers:
             if isinstance(parameter, PredictedParameter):
@@ -245,13 +245,15 @@ class LikelihoodHead(keras.Layer):
         return (shape, *parameters) if parameters else shape
 
     def compute_output_spec(self, features: Any, **_: Any) -> Any:
-        def spec(shape):
+        def spec(shape: Shape) -> Any:
             return keras.KerasTensor(shape, dtype=self.variable_dtype)
 
         shapes = self.compute_output_shape(features.shape)
         return keras.tree.map_shape_structure(spec, shapes)
 
-    def call(self, features, training=None, mask=None):
+    def call(
+        self, features: Tensor, training: bool | None = None, mask: Any = None
+    ) -> Any:
         prediction = ops.cast(self.prediction(features), self.variable_dtype)
         constraint = self.likelihood.prediction_constraint
         if self._is_constrained and constraint is not None:
@@ -268,7 +270,7 @@ class LikelihoodHead(keras.Layer):
             parameters[at] = self.target_units.stretch(parameters[at])
         return (prediction, *parameters) if parameters else prediction
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         dense = self.prediction.get_config()
         names = ("activation", "kernel_initializer", "kernel_regularizer")
         constraint = {
@@ -293,7 +295,7 @@ class LikelihoodHead(keras.Layer):
         return config
 
 
-def _default_constraint(likelihood, parameter):
+def _default_constraint(likelihood: Any, parameter: Any) -> Any:
     is_scale = parameter.constraint == ShiftedSoftplus(0.01)
     if is_scale and issubclass(likelihood, LocationScale):
         return ShiftedSoftplus(0.001)
@@ -318,7 +320,9 @@ class ScaleHead(LikelihoodHead):
         **options: options of `LikelihoodHead`.
     """
 
-    def __init__(self, units: int, *, likelihood="normal", **options):
+    def __init__(
+        self, units: int, *, likelihood: str = "normal", **options: Any
+    ) -> None:
         super().__init__(likelihood, units, **options)
         _require_parameters(self, "scale")
 
@@ -339,7 +343,9 @@ class TemperatureHead(LikelihoodHead):
         **options: options of `LikelihoodHead`.
     """
 
-    def __init__(self, units: int, *, likelihood="softmax", **options):
+    def __init__(
+        self, units: int, *, likelihood: str = "softmax", **options: Any
+    ) -> None:
         super().__init__(likelihood, units, **options)
         _require_parameters(self, "temperature")
 
@@ -361,7 +367,9 @@ class RobustRhoHead(LikelihoodHead):
         **options: options of `LikelihoodHead`.
     """
 
-    def __init__(self, units: int, *, likelihood="robust_rho", **options):
+    def __init__(
+        self, units: int, *, likelihood: str = "robust_rho", **options: Any
+    ) -> None:
         super().__init__(likelihood, units, **options)
         _require_parameters(self, "shape", "scale")
 
@@ -385,17 +393,17 @@ class QuantilesHead(LikelihoodHead):
         **options: options of `LikelihoodHead`.
     """
 
-    def __init__(self, levels, **options):
+    def __init__(self, levels: Any, **options: Any) -> None:
         made = likelihoods.Quantiles(levels)
         super().__init__(made, units=len(made.levels), **options)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = {**super().get_config(), "levels": self.likelihood.levels}
         del config["likelihood"], config["units"]
         return config
 
 
-def _require_parameters(head, *names):
+def _require_parameters(head: Any, *names: Any) -> None:
     received = [p.name for p in head.likelihood.parameters]
     if received != list(names):
         raise ValueError(

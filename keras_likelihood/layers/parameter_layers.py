@@ -9,6 +9,7 @@ from keras import ops
 from keras_likelihood import constraints, likelihoods
 from keras_likelihood.backend.custom_gradient import clip_gradient, scale_step
 from keras_likelihood.backend.registration import serializable
+from keras_likelihood.backend.types import Array, Shape, Tensor
 from keras_likelihood.likelihoods.checks import check_argument
 
 
@@ -33,12 +34,12 @@ class ParameterLayer(keras.Layer):
         *,
         dimension: str,
         initial: float | tuple[float, ...] | None = None,
-        constraint=None,
+        constraint: Any = None,
         learning_rate_multiplier: float = 1.0,
         weight_decay: float = 0.0,
         clipnorm: float | None = None,
-        **kwargs,
-    ):
+        **kwargs: Any,
+    ) -> None:
         super().__init__(autocast=False, **kwargs)
         factor = learning_rate_multiplier
         check_argument("learning_rate_multiplier", factor, factor > 0, "> 0")
@@ -53,7 +54,9 @@ class ParameterLayer(keras.Layer):
         self.clipnorm = clipnorm and float(clipnorm)
         self.supports_masking = True
 
-    def add_controlled_weight(self, name, shape, start=0.0):
+    def add_controlled_weight(
+        self, name: str, shape: Any, start: Any = 0.0
+    ) -> Any:
         """Adds a weight for which `read` initially returns `start`."""
         if self.clipnorm is not None and "mixed_float16" in (
             self.dtype_policy.name,
@@ -67,7 +70,7 @@ class ParameterLayer(keras.Layer):
         start = np.broadcast_to(np.asarray(start, "float64"), shape)
         stored = start / self.learning_rate_multiplier
 
-        def decay(weight):
+        def decay(weight: Any) -> Any:
             value = scale_step(weight, self.learning_rate_multiplier)
             origin = ops.convert_to_tensor(start, dtype=value.dtype)
             return self.weight_decay * ops.sum(ops.square(value - origin))
@@ -79,14 +82,14 @@ class ParameterLayer(keras.Layer):
             name=name,
         )
 
-    def read(self, weight):
+    def read(self, weight: Any) -> Tensor:
         """The value of a weight created by `add_controlled_weight`."""
         weight = scale_step(weight, self.learning_rate_multiplier)
         if self.clipnorm is None:
             return weight
         return clip_gradient(weight, self.clipnorm)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "initial": self.initial,
@@ -119,12 +122,12 @@ class GlobalParameter(ParameterLayer):
             `weight_decay` and `clipnorm`, as in `LikelihoodHead`.
     """
 
-    def __init__(self, *, dimension: str = "scalar", **options):
+    def __init__(self, *, dimension: str = "scalar", **options: Any) -> None:
         super().__init__(dimension=dimension, **options)
         self.likelihood = None
         self.parameter: str | None = None
 
-    def bind(self, likelihood, name: str) -> "GlobalParameter":
+    def bind(self, likelihood: Any, name: str) -> "GlobalParameter":
         """Assigns the layer to a parameter of a likelihood; returns self."""
         likelihood = likelihoods.get(likelihood)
         if (self.likelihood, self.parameter) == (likelihood, name):
@@ -143,7 +146,7 @@ class GlobalParameter(ParameterLayer):
             self._add_weight(())
         return self
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         if self.likelihood is None:
             raise ValueError(
                 "A GlobalParameter must be passed to a loss or a head before "
@@ -154,14 +157,14 @@ class GlobalParameter(ParameterLayer):
             shape = shape_of(self.parameter, input_shape, self.dimension)
             self._add_weight(shape)
 
-    def _add_weight(self, shape):
+    def _add_weight(self, shape: Any) -> None:
         start = np.resize(self._constraint.inverse(self.start), shape)
         self.unconstrained = self.add_controlled_weight(
             "unconstrained", shape, start
         )
         self.built = True
 
-    def value(self):
+    def value(self) -> Tensor:
         """The current value, a scalar or the parameter of one example."""
         return self._constraint(self.read(self.unconstrained))
 
@@ -174,11 +177,11 @@ class GlobalParameter(ParameterLayer):
         """
         if not self.built:
             return self.start
-        value = ops.convert_to_numpy(self.value())
+        value: Array = ops.convert_to_numpy(self.value())
         return value if value.ndim else float(value)
 
     @latest.setter
-    def latest(self, value):
+    def latest(self, value: Tensor) -> None:
         unconstrained = self._constraint.inverse(np.asarray(value, "float64"))
         stored = unconstrained / self.learning_rate_multiplier
         self.unconstrained.assign(np.reshape(stored, self.unconstrained.shape))
@@ -191,13 +194,13 @@ class GlobalParameter(ParameterLayer):
             latest, np.resize(self.start, np.shape(latest)), rtol=1e-6
         )
 
-    def call(self, prediction):
+    def call(self, prediction: Tensor) -> Any:
         """The value, repeated for each example: `(batch, 1 or dim, ...)`."""
         value = self.value()
         shape = tuple(value.shape) or (1,) * (len(prediction.shape) - 1)
         return ops.broadcast_to(value, (ops.shape(prediction)[0], *shape))
 
-    def get_build_config(self):
+    def get_build_config(self) -> Any:
         # The loss or head that owns this layer builds it.
         return None
 
@@ -240,7 +243,7 @@ class PredictedParameter(ParameterLayer):
 
     def __init__(
         self,
-        likelihood,
+        likelihood: Any,
         parameter: str,
         units: int,
         *,
@@ -248,8 +251,8 @@ class PredictedParameter(ParameterLayer):
         isolated: bool = False,
         normalize: str | None = None,
         hidden_units: int | None = None,
-        **options,
-    ):
+        **options: Any,
+    ) -> None:
         quantized = options.pop("quantized", None)
         super().__init__(dimension=dimension, **options)
         is_size = hidden_units is None or hidden_units >= 1
@@ -274,7 +277,7 @@ class PredictedParameter(ParameterLayer):
         if quantized:
             self.hidden = keras.layers.Dense.from_config(quantized)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         shape = self.likelihood.shape_of(
             self.parameter, (*input_shape[:-1], self.units), self.dimension
         )
@@ -290,7 +293,9 @@ class PredictedParameter(ParameterLayer):
             "bias", shape[-1:], np.resize(self._start, shape[-1:])
         )
 
-    def call(self, features, training=None, mask=None):
+    def call(
+        self, features: Tensor, training: bool | None = None, mask: Any = None
+    ) -> Any:
         if self.isolated:
             features = ops.stop_gradient(features)
         if self.normalization is not None:
@@ -305,10 +310,10 @@ class PredictedParameter(ParameterLayer):
         product = ops.cast(ops.matmul(features, kernel), self.variable_dtype)
         return self.constraint(product + self.read(self.bias))
 
-    def compute_mask(self, inputs, previous_mask=None):
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         return previous_mask if self.dimension == "element" else None
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         names = ("parameter", "units", "isolated", "normalize", "hidden_units")
         own = {name: getattr(self, name) for name in names}
         own["likelihood"] = self.likelihood.name()
@@ -326,7 +331,7 @@ def quantized_configs(layers: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _mean_over_positions(features, mask):
+def _mean_over_positions(features: Tensor, mask: Any) -> Any:
     positions = tuple(range(1, len(features.shape) - 1))
     if mask is None:
         return ops.mean(features, axis=positions, keepdims=True)
@@ -341,7 +346,7 @@ def _mean_over_positions(features, mask):
     return ops.divide_no_nan(total, count)
 
 
-def _normalization(kind, dtype):
+def _normalization(kind: Any, dtype: Any) -> Any:
     if kind is None:
         return None
     kinds = {

@@ -1,11 +1,14 @@
 """Units of the targets."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.backend.training_rows import numpy_batches
+from keras_likelihood.backend.types import Tensor
 from keras_likelihood.likelihoods.checks import as_numbers, as_weight
 
 _NORMAL = 1.482602218505602
@@ -16,7 +19,7 @@ _NORMAL = 1.482602218505602
 class TargetUnits(keras.Layer):
     """Centre and spread of each channel; see `LikelihoodHead.adapt`."""
 
-    def __init__(self, units: int, **kwargs):
+    def __init__(self, units: int, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
         self.units = units
         self.supports_masking = True
@@ -26,27 +29,27 @@ class TargetUnits(keras.Layer):
         )
         self.built = True
 
-    def set(self, centre, spread):
+    def set(self, centre: Any, spread: Any) -> None:
         """Sets the centre and the spread, each `(units,)` or a number."""
         shape = (self.units,)
         self.centre.assign(np.broadcast_to(centre, shape).astype("float32"))
         self.spread.assign(np.broadcast_to(spread, shape).astype("float32"))
 
-    def call(self, prediction):
+    def call(self, prediction: Tensor) -> Any:
         return self.centre + self.spread * prediction
 
-    def stretch(self, scale):
+    def stretch(self, scale: Tensor) -> Any:
         """A scale in the targets' units."""
         one_for_all = scale.shape[-1] != self.units
         return scale * (self.spread[:1] if one_for_all else self.spread)
 
-    def load_own_variables(self, store):
+    def load_own_variables(self, store: Any) -> None:
         # Files of version 0.1 do not contain these weights.
         if len(store.keys()):
             super().load_own_variables(store)
 
 
-def collect_targets(y, sample_weight=None):
+def collect_targets(y: Any, sample_weight: Any = None) -> Any:
     """Targets and weights of arrays, or of all batches of a dataset.
 
     Batches are `y`, `(x, y)` or `(x, y, sample_weight)`.
@@ -61,7 +64,9 @@ def collect_targets(y, sample_weight=None):
     return _join(targets), None if weights[0] is None else _join(weights)
 
 
-def centre_and_spread(y, units: int, weight=None, *, one_spread=False):
+def centre_and_spread(
+    y: Any, units: int, weight: Any = None, *, one_spread: bool = False
+) -> Any:
     """Centre and spread of each channel, `(units,)`.
 
     See `LikelihoodHead.adapt`. If all targets are equal, the spread is 1.
@@ -92,12 +97,12 @@ def centre_and_spread(y, units: int, weight=None, *, one_spread=False):
     return centre, np.broadcast_to(np.array(spread), (units,))
 
 
-def _spread(errors, weight):
+def _spread(errors: Any, weight: Any) -> Any:
     robust = _NORMAL * _median(errors, weight)
     return robust or np.sqrt(np.average(errors**2, weights=weight)) or 1.0
 
 
-def _median(values, weight):
+def _median(values: Tensor, weight: Any) -> Any:
     order = np.argsort(values, kind="stable")
     below = np.cumsum(weight[order])
     ends = [
@@ -107,15 +112,15 @@ def _median(values, weight):
     return values[ends].mean()
 
 
-def _is_dataset(y):
+def _is_dataset(y: Any) -> Any:
     if isinstance(y, list | tuple):
         return isinstance(y[0], tuple) if len(y) else False
     return not hasattr(y, "shape") and not isinstance(y, dict)
 
 
-def _join(nests):
+def _join(nests: Any) -> Any:
     return keras.tree.map_structure(lambda *a: np.concatenate(a), *nests)
 
 
-def _numpy(value):
+def _numpy(value: Tensor) -> Any:
     return value if value is None else ops.convert_to_numpy(value)

@@ -10,7 +10,7 @@ from keras_likelihood.likelihoods.checks import fits
 from keras_likelihood.likelihoods.likelihood import Likelihood
 
 
-def split_output(output) -> tuple:
+def split_output(output: Any) -> tuple[Any, list[Any]]:
     """Splits one output into its prediction and a list of its parameters."""
     if not isinstance(output, list | tuple):
         return output, []
@@ -24,10 +24,10 @@ def split_output(output) -> tuple:
 
 def distribution_of(
     likelihood: type[Likelihood],
-    output,
+    output: Any,
     *,
-    known: dict | None = None,
-    dtype=None,
+    known: dict[str, Any] | None = None,
+    dtype: Any = None,
 ) -> Likelihood:
     """The distribution described by the output of a model.
 
@@ -59,7 +59,7 @@ def distribution_of(
     return likelihood(prediction, **values)
 
 
-def names_in_output(likelihood, known, count: int) -> list[str]:
+def names_in_output(likelihood: Any, known: Any, count: int) -> list[str]:
     """Names of the `count` parameters in an output, which excludes `known`."""
     free = [p.name for p in likelihood.parameters if p.name not in known]
     if count in (0, len(free)):
@@ -72,7 +72,7 @@ def names_in_output(likelihood, known, count: int) -> list[str]:
     )
 
 
-def match_target(y, prediction):
+def match_target(y: Any, prediction: Tensor) -> Any:
     """Adds the unit axis, which targets `(batch, ...)` may omit."""
     y = ops.convert_to_tensor(y)
     if len(y.shape) == len(prediction.shape) - 1 and prediction.shape[-1] == 1:

@@ -134,7 +134,7 @@ class Batch:
 
         The gradient of a term with weight 0 could still be NaN.
         """
-        y = self.target
+        y: Any = self.target
         while len(counts.shape) < len(y.shape):
             counts = counts[..., None]
         return ops.where(counts, y, _possible_target(distribution, y))

@@ -7,7 +7,7 @@ import math
 import numbers
 import types
 import warnings
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import keras
 from keras import ops
@@ -18,8 +18,10 @@ from keras_likelihood.backend.processes import (
     replica_count,
 )
 from keras_likelihood.backend.registration import serializable, snake_case
+from keras_likelihood.backend.types import Shape, Tensor
 from keras_likelihood.data_parameters.data_parameter import DataParameter
 from keras_likelihood.layers.parameter_layers import GlobalParameter
+from keras_likelihood.likelihoods import Likelihood
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.likelihoods.output import names_in_output, split_output
 from keras_likelihood.losses.batch import Batch
@@ -64,9 +66,9 @@ class LikelihoodLoss(keras.losses.Loss):
         **parameters: the likelihood's parameters, by name.
     """
 
-    likelihood = None
+    likelihood = cast(Any, None)
     """Set by a subclass for one likelihood."""
-    ignore_class = None
+    ignore_class = cast(Any, None)
     _: dataclasses.KW_ONLY
     dimension: str = "scalar"
     reduction: str | None = "sum_over_batch_size"
@@ -83,7 +85,7 @@ class LikelihoodLoss(keras.losses.Loss):
         name: str | None = None,
         dtype: Any = None,
         **parameters: ParameterValue,
-    ):
+    ) -> None:
         self.dimension, self.reduction, self.name = dimension, reduction, name
         self.ignore_class = ignore_class
         self._prepare(likelihood, dtype, parameters)
@@ -139,17 +141,17 @@ class LikelihoodLoss(keras.losses.Loss):
         return likelihoods.get(type(self).likelihood or likelihood)
 
     @property
-    def trainable_variables(self) -> list:
+    def trainable_variables(self) -> list[Any]:
         """Variables of the learned parameters that are built."""
         learned = self._parameters.learned.values()
         return [v for parameter in learned for v in parameter.variables]
 
     @property
-    def data_parameters(self) -> dict:
+    def data_parameters(self) -> dict[str, Any]:
         """Dictionary of the `DataParameter`s."""
         return dict(self._parameters.data)
 
-    def adopt(self, trainer: str = "loop") -> list:
+    def adopt(self, trainer: str = "loop") -> list[Any]:
         """Declares that the caller trains `trainable_variables`.
 
         Call it once in your own training loop. A `LikelihoodModel` is the
@@ -178,19 +180,19 @@ class LikelihoodLoss(keras.losses.Loss):
         found |= dict.fromkeys(self._parameters.learned, "global")
         return found | dict.fromkeys(self.predicted(count), "predicted")
 
-    def learned_beside(self, count: int = 0) -> dict:
+    def learned_beside(self, count: int = 0) -> dict[str, Any]:
         """The `GlobalParameter`s in use if `count` parameters are predicted."""
         sources = self.sources(count)
         learned = self._parameters.learned.items()
         return {n: p for n, p in learned if sources[n] == "global"}
 
-    def build(self, prediction_shape, count: int = 0):
+    def build(self, prediction_shape: Shape, count: int = 0) -> None:
         """Builds the learned parameters if `count` others are predicted."""
         learned, data = self.learned_beside(count), self.data_parameters
         for parameter in (*learned.values(), *data.values()):
             parameter.build(prediction_shape)
 
-    def parameter_values(self) -> dict:
+    def parameter_values(self) -> dict[str, Any]:
         """Values of the fixed and learned parameters, as NumPy arrays."""
         learned, data = self._parameters.learned, self._parameters.data
         return {
@@ -199,15 +201,20 @@ class LikelihoodLoss(keras.losses.Loss):
             if name not in data and (name not in learned or learned[name].built)
         }
 
-    def distribution(self, y_pred, rows: dict | None = None):
+    def distribution(
+        self, y_pred: Tensor, rows: dict[str, Any] | None = None
+    ) -> Any:
         """The distribution for `y_pred`, the output of a model.
 
         `rows` maps the names of data parameters to their values for these
         examples. Missing data parameters take their fallback values.
         """
-        return self.distribution_of(*split_output(y_pred), rows)
+        prediction, predicted = split_output(y_pred)
+        return self.distribution_of(prediction, predicted, rows)
 
-    def distribution_of(self, prediction, predicted, rows=None):
+    def distribution_of(
+        self, prediction: Tensor, predicted: Any, rows: Any = None
+    ) -> Any:
         """As `distribution`, for a prediction and its parameters."""
         prediction = ops.cast(prediction, self.dtype)
         names = self.predicted(len(predicted))
@@ -229,7 +236,13 @@ class LikelihoodLoss(keras.losses.Loss):
                 values[name] = given
         return self.likelihood(prediction, **values)
 
-    def batch(self, y_true, y_pred, sample_weight=None, index=None) -> Batch:
+    def batch(
+        self,
+        y_true: Tensor,
+        y_pred: Tensor,
+        sample_weight: Any = None,
+        index: Any = None,
+    ) -> Batch:
         """The `Batch` of an output with its targets and weights."""
         return Batch.of(
             self.likelihood,
@@ -241,13 +254,15 @@ class LikelihoodLoss(keras.losses.Loss):
             dtype=self.dtype,
         )
 
-    def __call__(self, y_true, y_pred, sample_weight=None):
+    def __call__(
+        self, y_true: Tensor, y_pred: Tensor, sample_weight: Any = None
+    ) -> Any:
         batch = self.batch(y_true, y_pred, sample_weight)
         self._check_is_trained(len(batch.parameters))
         distribution = self.distribution_of(batch.prediction, batch.parameters)
         return self.of(distribution, batch)
 
-    def of(self, distribution, batch: Batch):
+    def of(self, distribution: Likelihood, batch: Batch) -> Any:
         """The loss of a batch, given its distribution.
 
         It is a number, or one value per example if `reduction` is `"none"`. It
@@ -261,7 +276,9 @@ class LikelihoodLoss(keras.losses.Loss):
         values = ops.where(wrong, math.nan, values)
         return batch.reduce(values, self.reduction)
 
-    def outcome_losses(self, distribution, y_true, weights):
+    def outcome_losses(
+        self, distribution: Likelihood, y_true: Tensor, weights: Tensor
+    ) -> Tensor:
         """Loss of every outcome, for possible targets.
 
         A subclass may use the sample weights, by which the loss is multiplied
@@ -269,11 +286,11 @@ class LikelihoodLoss(keras.losses.Loss):
         """
         return self.elementwise(distribution, y_true)
 
-    def elementwise(self, distribution, y_true):
+    def elementwise(self, distribution: Likelihood, y_true: Tensor) -> Tensor:
         """Loss of every outcome, which a subclass may override."""
         return distribution.nll(y_true)
 
-    def _check_is_trained(self, count):
+    def _check_is_trained(self, count: Any) -> None:
         if self._trainer == "loop" or self._has_warned:
             return
         given = self._parameters.given
@@ -362,7 +379,7 @@ class LocationScaleLoss(LikelihoodLoss):
         name: str | None = None,
         dtype: Any = None,
         **parameters: ParameterValue,
-    ):
+    ) -> None:
         self.beta, self.balanced = beta, balanced
         super().__init__(
             likelihood,
@@ -380,12 +397,14 @@ class LocationScaleLoss(LikelihoodLoss):
         check_argument("beta", self.beta, 0 <= self.beta <= 1, "in [0, 1]")
         self.beta, self.balanced = float(self.beta), bool(self.balanced)
 
-    def prediction_weight(self, distribution):
+    def prediction_weight(self, distribution: Likelihood) -> Any:
         """Weight of each outcome before balancing, without gradient."""
         power = self.beta * distribution.scale_exponent()
         return ops.stop_gradient(distribution.scale**power)
 
-    def outcome_losses(self, distribution, y_true, weights):
+    def outcome_losses(
+        self, distribution: Likelihood, y_true: Tensor, weights: Tensor
+    ) -> Tensor:
         nll = self.elementwise(distribution, y_true)
         if self.beta == 0:
             return nll
@@ -402,7 +421,7 @@ class LocationScaleLoss(LikelihoodLoss):
         return nll * weight
 
 
-def _checked_label(label, likelihood):
+def _checked_label(label: Any, likelihood: Any) -> Any:
     if label is None:
         return None
     if not hasattr(likelihood, "class_probabilities") or label != int(label):
@@ -413,11 +432,11 @@ def _checked_label(label, likelihood):
     return int(label)
 
 
-def _describe(values, names):
+def _describe(values: Tensor, names: Any) -> Any:
     return ", ".join(f"{n}={values[n]}" for n in names)
 
 
-def _as_given(parameter, given):
+def _as_given(parameter: Any, given: Any) -> Any:
     if isinstance(given, dict):
         given = keras.saving.deserialize_keras_object(given)
     if given is None or isinstance(given, GlobalParameter | DataParameter):

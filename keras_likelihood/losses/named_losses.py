@@ -496,7 +496,8 @@ class _FamilyLoss(LikelihoodLoss):
     def _choose(self, likelihood: Any) -> Any:
         names = inspect.signature(self.family.define).parameters
         chosen = self.family(**{name: getattr(self, name) for name in names})
-        vars(self).update(chosen.arguments)
+        for name, value in chosen.arguments:
+            setattr(self, name, value)
         return chosen
 
     def get_config(self) -> dict[str, Any]:

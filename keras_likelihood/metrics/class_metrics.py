@@ -1,8 +1,11 @@
 """Metrics of class probabilities."""
 
+from typing import Any
+
 from keras import ops
 
 from keras_likelihood.backend.registration import serializable
+from keras_likelihood.backend.types import Tensor
 from keras_likelihood.likelihoods import Bernoulli, Likelihood, Softmax
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.likelihoods.output import distribution_of, split_output
@@ -28,12 +31,16 @@ class ClassMetric(DistributionMetric):
     """
 
     def __init__(
-        self, *, from_logits: bool | None = None, name=None, dtype=None
-    ):
+        self,
+        *,
+        from_logits: bool | None = None,
+        name: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__(name=name, dtype=dtype)
         self.from_logits = from_logits
 
-    def bind(self, loss):
+    def bind(self, loss: Any) -> None:
         super().bind(loss)
         if not hasattr(loss.likelihood, "class_probabilities"):
             raise ValueError(
@@ -41,7 +48,7 @@ class ClassMetric(DistributionMetric):
                 f"as softmax or bernoulli. Received: {loss.likelihood.name()}"
             )
 
-    def read(self, y_pred) -> Likelihood:
+    def read(self, y_pred: Tensor) -> Likelihood:
         if isinstance(y_pred, Likelihood):
             return y_pred
         prediction, parameters = split_output(y_pred)
@@ -54,7 +61,7 @@ class ClassMetric(DistributionMetric):
         output = (prediction, *parameters)
         return distribution_of(likelihood, output, dtype=self.dtype)
 
-    def outcomes(self, distribution, y_true):
+    def outcomes(self, distribution: Likelihood, y_true: Tensor) -> Any:
         """Class numbers `(batch, ...)` and probabilities `(..., classes)`."""
         p = ops.cast(distribution.class_probabilities(), self.dtype)
         one_hot = distribution.event_rank and (
@@ -65,7 +72,7 @@ class ClassMetric(DistributionMetric):
             y_true = ops.argmax(y_true, axis=-1)
         return ops.cast(ops.reshape(y_true, ops.shape(p)[:-1]), "int32"), p
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         del config["likelihood"]
         return {**config, "from_logits": self.from_logits}
@@ -82,7 +89,7 @@ class BrierScore(ClassMetric, MeanOverOutcomes):
         name, dtype: as in `keras.metrics.Metric`.
     """
 
-    def values(self, distribution, y_true):
+    def values(self, distribution: Likelihood, y_true: Tensor) -> Tensor:
         y_true, p = self.outcomes(distribution, y_true)
         outcome = ops.one_hot(y_true, p.shape[-1], dtype=p.dtype)
         return ops.sum(ops.square(p - outcome), axis=-1)
@@ -120,8 +127,8 @@ class ExpectedCalibrationError(ClassMetric):
         bins: int = 15,
         classwise: bool = False,
         classes: int | None = None,
-        **options,
-    ):
+        **options: Any,
+    ) -> None:
         super().__init__(**options)
         check_argument("bins", bins, bins >= 1, ">= 1")
         fits = classes or not classwise
@@ -133,7 +140,9 @@ class ExpectedCalibrationError(ClassMetric):
             for part in ("size", "hits", "belief")
         )
 
-    def update_from(self, distribution, y_true, weights):
+    def update_from(
+        self, distribution: Likelihood, y_true: Tensor, weights: Tensor
+    ) -> None:
         y_true, p = self.outcomes(distribution, y_true)
         if self.classwise:
             confidence = p
@@ -156,11 +165,11 @@ class ExpectedCalibrationError(ClassMetric):
             values = ops.reshape(values, (-1,))
             variable.assign_add(ops.segment_sum(values, places, count))
 
-    def result(self):
+    def result(self) -> Tensor:
         gap = ops.abs(self.hits - self.belief)
         return ops.divide_no_nan(ops.sum(gap), ops.sum(self.size))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         names = ("bins", "classwise", "classes")
         own = {name: getattr(self, name) for name in names}
         return {**super().get_config(), **own}

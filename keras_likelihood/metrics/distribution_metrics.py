@@ -1,10 +1,13 @@
 """Metrics of predicted distributions and of class probabilities."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.registration import serializable, snake_case
+from keras_likelihood.backend.types import Tensor
 from keras_likelihood.likelihoods import Bernoulli, Likelihood, Softmax
 from keras_likelihood.likelihoods.censored import is_exact
 from keras_likelihood.likelihoods.checks import check_argument, check_coverage
@@ -38,7 +41,14 @@ class DistributionMetric(keras.metrics.Metric):
     from_logits: bool | None = None
     """Whether an output contains logits, for metrics that accept both."""
 
-    def __init__(self, likelihood=None, *, name=None, dtype=None, **parameters):
+    def __init__(
+        self,
+        likelihood: Any = None,
+        *,
+        name: Any = None,
+        dtype: Any = None,
+        **parameters: Any,
+    ) -> None:
         super().__init__(name=name or snake_case(type(self)), dtype=dtype)
         self._named = likelihood and likelihoods.get(likelihood)
         self.likelihood = likelihoods.get(likelihood or self.default_likelihood)
@@ -46,7 +56,7 @@ class DistributionMetric(keras.metrics.Metric):
             self.likelihood.parameter(given)
         self.parameters = parameters
 
-    def bind(self, loss):
+    def bind(self, loss: Any) -> None:
         """Checks that this metric fits the likelihood of a loss."""
         if self._named not in (None, loss.likelihood) or self.parameters:
             named = self._named and self._named.name()
@@ -63,7 +73,9 @@ class DistributionMetric(keras.metrics.Metric):
                 "Received: from_logits=False"
             )
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
+    def update_state(
+        self, y_true: Tensor, y_pred: Tensor, sample_weight: Any = None
+    ) -> None:
         """Adds a batch of targets, and outputs or a `Likelihood`."""
         distribution = self.read(y_pred)
         if len(distribution.prediction.shape) == 1:
@@ -81,7 +93,7 @@ class DistributionMetric(keras.metrics.Metric):
         weights = ops.cast(batch.weight, self.dtype)
         self.update_from(distribution, y_true, weights)
 
-    def read(self, y_pred) -> Likelihood:
+    def read(self, y_pred: Tensor) -> Likelihood:
         """The distribution for an output, without a loss."""
         if isinstance(y_pred, Likelihood):
             return y_pred.map_values(ops.convert_to_tensor)
@@ -89,7 +101,9 @@ class DistributionMetric(keras.metrics.Metric):
             self.likelihood, y_pred, known=self.parameters, dtype=self.dtype
         )
 
-    def update_from(self, distribution: Likelihood, y_true, weights):
+    def update_from(
+        self, distribution: Likelihood, y_true: Tensor, weights: Tensor
+    ) -> Any:
         """Adds a batch of targets of a distribution.
 
         Targets have the rank of the prediction or of class numbers. The
@@ -97,7 +111,7 @@ class DistributionMetric(keras.metrics.Metric):
         """
         raise NotImplementedError
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "likelihood": self._named and self._named.name(),
@@ -111,16 +125,18 @@ class MeanOverOutcomes(DistributionMetric):
     A subclass defines `values(distribution, y_true)`.
     """
 
-    def __init__(self, likelihood=None, **options):
+    def __init__(self, likelihood: Any = None, **options: Any) -> None:
         super().__init__(likelihood, **options)
         self.total = self.add_variable((), "zeros", name="total")
         self.count = self.add_variable((), "zeros", name="count")
 
-    def values(self, distribution: Likelihood, y_true):
+    def values(self, distribution: Likelihood, y_true: Tensor) -> Tensor:
         """Values that broadcast with the outcomes."""
         raise NotImplementedError
 
-    def update_from(self, distribution, y_true, weights):
+    def update_from(
+        self, distribution: Likelihood, y_true: Tensor, weights: Tensor
+    ) -> None:
         values = ops.cast(self.values(distribution, y_true), self.dtype)
         shape = ops.shape(distribution.prediction)
         shape = shape[:-1] if distribution.event_rank else shape
@@ -133,7 +149,7 @@ class MeanOverOutcomes(DistributionMetric):
         self.total.assign_add(ops.sum(weights * values))
         self.count.assign_add(ops.sum(weights))
 
-    def result(self):
+    def result(self) -> Tensor:
         return ops.divide_no_nan(self.total, self.count)
 
 
@@ -157,22 +173,28 @@ class NegativeLogLikelihood(MeanOverOutcomes):
 
     default_likelihood = "softmax"
 
-    def __init__(self, likelihood=None, *, from_logits: bool = True, **options):
+    def __init__(
+        self,
+        likelihood: Any = None,
+        *,
+        from_logits: bool = True,
+        **options: Any,
+    ) -> None:
         super().__init__(likelihood, **options)
         self.from_logits = from_logits
         fits = from_logits or self.likelihood in (Softmax, Bernoulli)
         allowed = "softmax or bernoulli with `from_logits=False`"
         check_argument("likelihood", self.likelihood.name(), fits, allowed)
 
-    def read(self, y_pred) -> Likelihood:
+    def read(self, y_pred: Tensor) -> Likelihood:
         if not self.from_logits and not isinstance(y_pred, Likelihood):
             y_pred = as_logits(ops.cast(y_pred, self.dtype), self.likelihood)
         return super().read(y_pred)
 
-    def values(self, distribution, y_true):
+    def values(self, distribution: Likelihood, y_true: Tensor) -> Tensor:
         return distribution.nll(y_true)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "from_logits": self.from_logits}
 
 
@@ -199,14 +221,18 @@ class CalibrationError(DistributionMetric):
         **options: options of `DistributionMetric`.
     """
 
-    def __init__(self, likelihood=None, *, levels: int = 20, **options):
+    def __init__(
+        self, likelihood: Any = None, *, levels: int = 20, **options: Any
+    ) -> None:
         super().__init__(likelihood, **options)
         check_argument("levels", levels, levels >= 2, ">= 2")
         self.levels = levels
         self.below = self.add_variable((levels - 1,), "zeros", name="below")
         self.count = self.add_variable((), "zeros", name="count")
 
-    def update_from(self, distribution, y_true, weights):
+    def update_from(
+        self, distribution: Likelihood, y_true: Tensor, weights: Tensor
+    ) -> None:
         cdf = ops.cast(distribution.cdf(y_true), self.dtype)
         if len(weights.shape) < len(cdf.shape):
             weights = weights[..., None]
@@ -222,15 +248,15 @@ class CalibrationError(DistributionMetric):
         self.below.assign_add(ops.sum(weights * inside, axis=0))
         self.count.assign_add(ops.sum(weights))
 
-    def _levels(self):
+    def _levels(self) -> Any:
         return ops.arange(1, self.levels, dtype=self.dtype) / self.levels
 
-    def result(self):
+    def result(self) -> Tensor:
         share = ops.divide_no_nan(self.below, self.count)
         gap = ops.sum(ops.square(self._levels() - share))
         return ops.where(self.count > 0, gap, ops.zeros_like(gap))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "levels": self.levels}
 
 
@@ -248,12 +274,14 @@ class IntervalCoverage(MeanOverOutcomes):
         **options: options of `DistributionMetric`.
     """
 
-    def __init__(self, coverage: float = 0.9, *, likelihood=None, **options):
+    def __init__(
+        self, coverage: float = 0.9, *, likelihood: Any = None, **options: Any
+    ) -> None:
         super().__init__(likelihood, **options)
         check_coverage(coverage)
         self.coverage = coverage
 
-    def values(self, distribution, y_true):
+    def values(self, distribution: Likelihood, y_true: Tensor) -> Tensor:
         cdf = distribution.cdf(y_true)
         tail = (1 - self.coverage) / 2
         below, within = cdf, cdf <= 1 - tail
@@ -271,7 +299,7 @@ class IntervalCoverage(MeanOverOutcomes):
         exact = is_exact(y_true, distribution.prediction)
         return ops.where(ops.logical_or(exact, jump <= 0), inside, covered)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "coverage": self.coverage}
 
 
@@ -282,7 +310,7 @@ class ContinuousRankedProbabilityScore(MeanOverOutcomes):
     It has the unit of the targets. Smaller values are better.
     """
 
-    def values(self, distribution, y_true):
+    def values(self, distribution: Likelihood, y_true: Tensor) -> Tensor:
         return distribution.crps(y_true)
 
 
@@ -293,7 +321,7 @@ class Sharpness(MeanOverOutcomes):
     The likelihood must have a `scale`.
     """
 
-    def bind(self, loss):
+    def bind(self, loss: Any) -> None:
         super().bind(loss)
         if loss.likelihood.parameter("scale").size is not None:
             raise ValueError(
@@ -301,16 +329,16 @@ class Sharpness(MeanOverOutcomes):
                 f"Received: {loss.likelihood.name()}"
             )
 
-    def values(self, distribution, y_true):
+    def values(self, distribution: Likelihood, y_true: Tensor) -> Tensor:
         return distribution.scale
 
 
-def _with_units(values):
+def _with_units(values: Tensor) -> Any:
     """Adds the unit axis, which `(batch,)` omits."""
     return values[..., None] if len(values.shape) == 1 else values
 
 
-def as_logits(p, likelihood):
+def as_logits(p: Tensor, likelihood: Any) -> Any:
     """Logits of probabilities, finite even for 0 and 1."""
     tiny = keras.config.epsilon()
     logs = ops.log(ops.maximum(p, tiny))

@@ -1,9 +1,11 @@
 """The metrics as NumPy functions of whole datasets."""
 
 import math
+from typing import Any
 
 import numpy as np
 
+from keras_likelihood.backend.types import Tensor
 from keras_likelihood.likelihoods.checks import (
     as_weight,
     check_argument,
@@ -15,15 +17,15 @@ _SCHEMES = ("uniform", "adaptive")
 
 
 def expected_calibration_error(
-    y_true,
-    probabilities,
+    y_true: Tensor,
+    probabilities: Any,
     *,
     bins: int = 15,
     scheme: str = "uniform",
     classwise: bool = False,
     debiased: bool = False,
     norm: int = 1,
-    sample_weight=None,
+    sample_weight: Any = None,
 ) -> float:
     """Mean gap between confidence and accuracy over bins of confidence.
 
@@ -58,13 +60,13 @@ def expected_calibration_error(
 
 
 def binned_error(
-    occurred,
-    confidence,
-    weight=None,
-    bins=15,
-    scheme="uniform",
-    debiased=False,
-    norm=1,
+    occurred: Any,
+    confidence: Any,
+    weight: Any = None,
+    bins: int = 15,
+    scheme: str = "uniform",
+    debiased: bool = False,
+    norm: int = 1,
 ) -> float:
     """Calibration error of predicted probabilities `(n,)` of binary events.
 
@@ -96,13 +98,15 @@ def binned_error(
     return float(np.sqrt(max(np.sum(size * square) / size.sum(), 0.0)))
 
 
-def top_class(y_true, probabilities):
+def top_class(y_true: Tensor, probabilities: Any) -> Any:
     """Whether the top class is correct, and its probability, `(n,)`."""
     outcome, p = _outcomes(y_true, probabilities)
     return p.argmax(axis=1) == outcome, p.max(axis=1)
 
 
-def negative_log_likelihood(y_true, probabilities, sample_weight=None):
+def negative_log_likelihood(
+    y_true: Tensor, probabilities: Any, sample_weight: Any = None
+) -> Any:
     """Mean negative log of the probability of the true class."""
     outcome, p = _outcomes(y_true, probabilities)
     chosen = p[np.arange(len(p)), outcome]
@@ -110,7 +114,9 @@ def negative_log_likelihood(y_true, probabilities, sample_weight=None):
     return float(np.average(nll, weights=as_weight(sample_weight, nll.shape)))
 
 
-def brier_score(y_true, probabilities, sample_weight=None) -> float:
+def brier_score(
+    y_true: Tensor, probabilities: Any, sample_weight: Any = None
+) -> float:
     """Mean squared distance of the probabilities from the one-hot outcome.
 
     Brier = mean_i sum_c (p_ic - [y_i = c])^2
@@ -124,7 +130,7 @@ def brier_score(y_true, probabilities, sample_weight=None) -> float:
 
 
 def calibration_error(
-    cdf_values, *, levels: int = 20, sample_weight=None
+    cdf_values: Any, *, levels: int = 20, sample_weight: Any = None
 ) -> float:
     """Calibration error (CAL) of the intervals of a regressor.
 
@@ -150,7 +156,7 @@ def calibration_error(
     return float(np.sum((p - share) ** 2))
 
 
-def interval_coverage(cdf_values, coverage: float = 0.9) -> float:
+def interval_coverage(cdf_values: Any, coverage: float = 0.9) -> float:
     """Fraction of targets inside the central interval of this coverage."""
     check_coverage(coverage)
     tail = (1 - coverage) / 2
@@ -158,7 +164,7 @@ def interval_coverage(cdf_values, coverage: float = 0.9) -> float:
     return float(np.mean((values >= tail) & (values <= 1 - tail)))
 
 
-def normal_crps(y_true, prediction, scale) -> float:
+def normal_crps(y_true: Tensor, prediction: Tensor, scale: Tensor) -> float:
     """Mean continuous ranked probability score of normal predictions.
 
     CRPS = s (z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi)),
@@ -179,19 +185,19 @@ def normal_crps(y_true, prediction, scale) -> float:
     return float(np.mean(scale * standard_normal_crps(z)))
 
 
-def standard_normal_crps(z):
+def standard_normal_crps(z: Any) -> Any:
     erf = np.vectorize(math.erf, otypes=["float64"])
     density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
     return z * erf(z / np.sqrt(2)) + 2 * density - 1 / np.sqrt(np.pi)
 
 
-def _checked_cdf(cdf_values):
+def _checked_cdf(cdf_values: Any) -> Any:
     values = finite_numbers(cdf_values, "`cdf_values`").ravel()
     _check_unit("cdf_values", values)
     return values
 
 
-def _check_unit(name, values):
+def _check_unit(name: str, values: Tensor) -> None:
     """Raises an error unless the values, at least one, lie in [0, 1]."""
     if not values.size or values.min() < 0 or values.max() > 1:
         text = (
@@ -204,7 +210,7 @@ def _check_unit(name, values):
         )
 
 
-def _outcomes(y_true, probabilities):
+def _outcomes(y_true: Tensor, probabilities: Any) -> Any:
     finite_numbers(y_true, "`y_true`")
     y_true = np.asarray(y_true)
     p = finite_numbers(probabilities, "`probabilities`")

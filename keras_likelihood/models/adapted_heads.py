@@ -19,8 +19,11 @@ def adapt_heads(model: Any, y: Any, sample_weight: Any = None) -> None:
     output = model.output if getattr(model, "outputs", None) else None
     outputs = Outputs.of(None, output)
     parts = {"": None} if output is None else outputs.of_model(output)
-    heads = {key: head_behind(model, key, part) for key, part in parts.items()}
-    heads = {key: head for key, head in heads.items() if head is not None}
+    heads = {
+        key: head
+        for key, part in parts.items()
+        if (head := head_behind(model, key, part)) is not None
+    }
     if not heads:
         raise ValueError(
             "`adapt` needs a model with a head, such as "

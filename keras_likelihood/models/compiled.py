@@ -13,7 +13,9 @@ from keras import ops
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.private import loss_of_function
 from keras_likelihood.backend.processes import replica_count
-from keras_likelihood.likelihoods import Bernoulli
+from keras_likelihood.backend.types import Tensor
+from keras_likelihood.likelihoods import Bernoulli, Likelihood
+from keras_likelihood.losses.batch import Batch
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.metrics.distribution_metrics import (
     DistributionMetric,
@@ -22,7 +24,7 @@ from keras_likelihood.metrics.distribution_metrics import (
 from keras_likelihood.models.outputs import Outputs
 
 
-def with_instances(loss):
+def with_instances(loss: Any) -> Any:
     """Replaces names and classes of likelihood losses by instances.
 
     Names of Keras losses, such as `"poisson"`, are not replaced.
@@ -30,7 +32,7 @@ def with_instances(loss):
     return keras.tree.map_structure(_with_instance, loss)
 
 
-def _with_instance(loss):
+def _with_instance(loss: Any) -> Any:
     if isinstance(loss, type) and issubclass(loss, LikelihoodLoss):
         return loss()
     if isinstance(loss, str):
@@ -57,7 +59,7 @@ class Compiled:
         metrics: Any = None,
         weighted_metrics: Any = None,
         outputs: Any = None,
-    ):
+    ) -> None:
         self.outputs = Outputs()
         self.losses: dict[Any, Any] = {}
         self.by_key: dict[Any, LikelihoodLoss] = {}
@@ -90,7 +92,7 @@ class Compiled:
             name = f"{self.outputs.name(key)}_loss"
             self.loss_means[key] = keras.metrics.Mean(name=name)
 
-    def _weights_of(self, loss_weights):
+    def _weights_of(self, loss_weights: Any) -> Any:
         flat = keras.tree.flatten(loss_weights)
         if not keras.tree.is_nested(loss_weights) or (
             self.is_one and len(flat) == 1
@@ -107,7 +109,7 @@ class Compiled:
         """Name of a parameter or metric of one output, as in the logs."""
         return name if self.is_one else f"{self.outputs.name(key)}_{name}"
 
-    def _add_metric(self, key, given, is_weighted):
+    def _add_metric(self, key: Any, given: Any, is_weighted: Any) -> None:
         loss = self.losses.get(key)
         metric = _as_metric(given, getattr(loss, "likelihood", None))
         if isinstance(metric, DistributionMetric):
@@ -122,7 +124,9 @@ class Compiled:
         name = _free_name(metric.name, prefix, is_weighted, taken)
         self.metrics.append(CountedMetric(metric, key, is_weighted, name))
 
-    def count(self, key, value, batch, distribution=None):
+    def count(
+        self, key: Any, value: Tensor, batch: Batch, distribution: Any = None
+    ) -> None:
         """Updates the metrics of one output with its loss and batch."""
         if key in self.loss_means:
             rows = ops.shape(batch.prediction)[0]
@@ -142,11 +146,13 @@ class CountedMetric(keras.metrics.Metric):
     `from_logits=True`), otherwise the prediction.
     """
 
-    def __init__(self, metric, key, is_weighted: bool, name: str):
+    def __init__(
+        self, metric: Any, key: Any, is_weighted: bool, name: str
+    ) -> None:
         super().__init__(name=name)
         self.metric, self.key, self.is_weighted = metric, key, is_weighted
 
-    def count(self, batch, distribution=None):
+    def count(self, batch: Batch, distribution: Any = None) -> None:
         """Updates with the `Batch` of the output and its distribution."""
         if distribution is None:
             weights = batch.weight if self.is_weighted else None
@@ -171,7 +177,7 @@ class CountedMetric(keras.metrics.Metric):
             y, y_pred, sample_weight=None if batch.is_plain else weights
         )
 
-    def _classes_of(self, distribution):
+    def _classes_of(self, distribution: Likelihood) -> Any:
         # For binary targets Keras expects one column of probabilities.
         is_binary = _is_binary(distribution)
         p = distribution.mean() if is_binary else None
@@ -180,28 +186,28 @@ class CountedMetric(keras.metrics.Metric):
             return p
         return as_logits(p, Bernoulli) if is_binary else ops.log(p)
 
-    def update_state(self, *args, **kwargs):
+    def update_state(self, *args: Any, **kwargs: Any) -> None:
         """Does nothing, because `compute_loss` of the model updates it."""
 
-    def result(self):
+    def result(self) -> Tensor:
         return self.metric.result()
 
-    def reset_state(self):
+    def reset_state(self) -> None:
         self.metric.reset_state()
 
 
-def _is_ours(loss):
+def _is_ours(loss: Any) -> Any:
     return isinstance(loss, LikelihoodLoss)
 
 
-def _as_loss(loss):
+def _as_loss(loss: Any) -> Any:
     """A Keras loss for an output without a likelihood."""
     loss = keras.losses.get(loss)
     is_loss = isinstance(loss, keras.losses.Loss)
     return loss if is_loss else loss_of_function(loss)
 
 
-def _as_metric(given, likelihood):
+def _as_metric(given: Any, likelihood: Any) -> Any:
     if str(given).lower() in ("accuracy", "acc"):
         binary = keras.metrics.binary_accuracy
         function = binary if _is_binary(likelihood) else _accuracy
@@ -224,7 +230,7 @@ def _as_metric(given, likelihood):
     return metric
 
 
-def _accuracy(y_true, y_pred):
+def _accuracy(y_true: Tensor, y_pred: Tensor) -> Any:
     """Accuracy of class numbers, one-hot labels or binary labels."""
     if y_pred.shape[-1] == 1:
         return keras.metrics.binary_accuracy(y_true, y_pred)
@@ -233,13 +239,13 @@ def _accuracy(y_true, y_pred):
     return keras.metrics.categorical_accuracy(y_true, y_pred)
 
 
-def _is_binary(likelihood):
+def _is_binary(likelihood: Any) -> Any:
     """Whether outcomes are binary, of the members if it is an ensemble."""
     kind = likelihood if isinstance(likelihood, type) else type(likelihood)
     return issubclass(getattr(kind, "likelihood", kind), Bernoulli)
 
 
-def _free_name(name, prefix, is_weighted, taken):
+def _free_name(name: str, prefix: Any, is_weighted: Any, taken: Any) -> Any:
     prefix = prefix and f"{prefix}_"
     wanted = f"{prefix}{name}"
     if wanted in taken and is_weighted:

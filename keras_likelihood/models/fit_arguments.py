@@ -1,11 +1,13 @@
 """Checks and standardizes the arguments of `fit`, and builds the model."""
 
 import contextlib
+from typing import Any
 
 import keras
 import numpy as np
 
 from keras_likelihood.backend.training_rows import Rows
+from keras_likelihood.backend.types import Shape
 from keras_likelihood.data_parameters.indexed import (
     INDEX,
     TARGET,
@@ -18,7 +20,9 @@ from keras_likelihood.likelihoods.output import (
 )
 
 
-def check_targets(compiled, outputs, y, sample_weight=None):
+def check_targets(
+    compiled: Any, outputs: Any, y: Any, sample_weight: Any = None
+) -> None:
     """Raises an error for impossible targets before the first step.
 
     Only arrays are checked, in one pass over the labels. In other data, and in
@@ -40,7 +44,7 @@ def check_targets(compiled, outputs, y, sample_weight=None):
         _check_labels(loss, tuple(prediction.shape), labels, weight)
 
 
-def _check_labels(loss, shape, y, weight):
+def _check_labels(loss: Any, shape: Shape, y: Any, weight: Any) -> None:
     likelihood = loss.likelihood
     y = align_target(likelihood, y, shape)
     if weight is not None:
@@ -68,7 +72,9 @@ def _check_labels(loss, shape, y, weight):
         likelihood.check_targets(y, shape)
 
 
-def standardize_weights(x, y, sample_weight=None, class_weight=None) -> tuple:
+def standardize_weights(
+    x: Any, y: Any, sample_weight: Any = None, class_weight: Any = None
+) -> tuple[Any, ...]:
     """`(x, y, sample_weight, class_weight)` in the form that Keras expects.
 
     Keras needs weights in the structure of the targets, and a single array of
@@ -100,7 +106,7 @@ def standardize_weights(x, y, sample_weight=None, class_weight=None) -> tuple:
     return x, y, sample_weight, class_weight
 
 
-def lacks_index(x, y) -> bool:
+def lacks_index(x: Any, y: Any) -> bool:
     """Whether neither the targets nor those of any output have an index."""
     if carries_index(x, y) is not False:
         return False
@@ -109,7 +115,7 @@ def lacks_index(x, y) -> bool:
     return not (is_nested and any(carries_index(None, p) for p in parts))
 
 
-def refuse_new_rows(y) -> None:
+def refuse_new_rows(y: Any) -> None:
     """Raises an error for validation targets with the default numbers."""
     parts = y.values() if isinstance(y, dict) else y
     is_nested = isinstance(y, dict | list | tuple) and INDEX not in y
@@ -127,7 +133,7 @@ def refuse_new_rows(y) -> None:
             )
 
 
-def class_weights(y, class_weight):
+def class_weights(y: Any, class_weight: Any) -> Any:
     """Weights `(n,)` for labels `(n,)`, `(n, 1)` or one-hot `(n, k)`."""
     if isinstance(y, dict | list | tuple):
         raise ValueError(
@@ -144,7 +150,7 @@ def class_weights(y, class_weight):
     return weights[place.reshape(classes.shape)].astype("float32")
 
 
-def build_model(model, x):
+def build_model(model: Any, x: Any) -> None:
     """Builds a model that has not been called, from the inputs of `fit`.
 
     TensorFlow would build it inside the first step, after the callbacks have
@@ -159,7 +165,7 @@ def build_model(model, x):
             model(rows.draw(1)["x"])
 
 
-def build_optimizer(model):
+def build_optimizer(model: Any) -> None:
     """Builds the optimizer of a built model, unless it is built already.
 
     TensorFlow traces a step twice if the step creates variables. With a built
@@ -172,6 +178,6 @@ def build_optimizer(model):
         optimizer.build(model.trainable_variables)
 
 
-def _scope(model):
+def _scope(model: Any) -> Any:
     strategy = getattr(model, "distribute_strategy", None)
     return strategy.scope() if strategy else contextlib.nullcontext()

@@ -62,7 +62,7 @@ class LikelihoodModel(LikelihoodStep):
         outputs: a prediction, a head's output, or a dict of these.
     """
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         if len(args) + ("inputs" in kwargs) + ("outputs" in kwargs) >= 2:
             kind: Any = type(self)
             become(self, _functional_class(kind))
@@ -86,7 +86,7 @@ class LikelihoodModel(LikelihoodStep):
             return cls(model.inputs[0], outputs, name=model.name)
         return cls(model.input, model.output, name=model.name)
 
-    def adapt(self, y, *, sample_weight=None):
+    def adapt(self, y: Any, *, sample_weight: Any = None) -> None:
         """Adapts the heads to the units of the targets, before `fit`.
 
         See `LikelihoodHead.adapt`.
@@ -101,14 +101,14 @@ class LikelihoodModel(LikelihoodStep):
 
     def compile(
         self,
-        optimizer="rmsprop",
-        loss=None,
+        optimizer: str = "rmsprop",
+        loss: Any = None,
         *,
-        loss_weights=None,
-        metrics=None,
-        weighted_metrics=None,
-        **kwargs,
-    ):
+        loss_weights: Any = None,
+        metrics: Any = None,
+        weighted_metrics: Any = None,
+        **kwargs: Any,
+    ) -> None:
         """As `keras.Model.compile`; the model trains the losses' parameters.
 
         Args:
@@ -142,7 +142,7 @@ class LikelihoodModel(LikelihoodStep):
             self._adopt(outputs)
         own_callbacks.expect_learned_scales(self)
 
-    def get_compile_config(self):
+    def get_compile_config(self) -> Any:
         """As `keras.Model.get_compile_config`."""
         if not self.compiled:
             return super().get_compile_config()
@@ -152,12 +152,12 @@ class LikelihoodModel(LikelihoodStep):
         }
         return {**super().get_compile_config(), **given}
 
-    def compile_from_config(self, config):
+    def compile_from_config(self, config: dict[str, Any]) -> None:
         """As `keras.Model.compile_from_config`."""
         self.compile(**keras.saving.deserialize_keras_object(config))
         fit_arguments.build_optimizer(self)
 
-    def _known_outputs(self):
+    def _known_outputs(self) -> Any:
         if getattr(self, "outputs", None):
             return self.output
         if self._called_outputs is None and self.built:
@@ -166,7 +166,7 @@ class LikelihoodModel(LikelihoodStep):
                 self(keras.tree.map_shape_structure(keras.KerasTensor, shape))
         return self._called_outputs
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         outputs = super().__call__(*args, **kwargs)
         if not getattr(self, "outputs", None) and self._called_outputs is None:
             called = keras.tree.map_structure(
@@ -176,7 +176,7 @@ class LikelihoodModel(LikelihoodStep):
             self._adopt(called)
         return outputs
 
-    def _adopt(self, outputs):
+    def _adopt(self, outputs: Any) -> None:
         """Builds the parameters of the losses for these outputs."""
         learned = {}
         compiled = self._compiled
@@ -196,7 +196,7 @@ class LikelihoodModel(LikelihoodStep):
             getattr(self, "optimizer", None), self.loss_parameters.variables
         )
 
-    def _refuse_loss_without_parameters(self, loss):
+    def _refuse_loss_without_parameters(self, loss: Any) -> None:
         if isinstance(loss, LikelihoodLoss) or not (
             isinstance(loss, str) or callable(loss)
         ):
@@ -208,14 +208,16 @@ class LikelihoodModel(LikelihoodStep):
                 f"Received: loss={loss!r}"
             )
 
-    def _check_targets(self, y=None, sample_weight=None, **_):
+    def _check_targets(
+        self, y: Any = None, sample_weight: Any = None, **_: Any
+    ) -> None:
         outputs = self._known_outputs()
         if y is not None and outputs is not None and self._compiled.by_key:
             fit_arguments.check_targets(
                 self._compiled, outputs, y, sample_weight
             )
 
-    def fit(self, *args, **kwargs):
+    def fit(self, *args: Any, **kwargs: Any) -> Any:
         """As `keras.Model.fit`; it also trains the data parameters.
 
         Targets that are impossible under the likelihood raise an error before
@@ -249,8 +251,13 @@ class LikelihoodModel(LikelihoodStep):
                 parameter.close()
 
     def train_on_batch(
-        self, x, y=None, sample_weight=None, class_weight=None, **kwargs
-    ):
+        self,
+        x: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        class_weight: Any = None,
+        **kwargs: Any,
+    ) -> Any:
         """As `keras.Model.train_on_batch`, with the same checks as `fit`."""
         given = (x, y, sample_weight, class_weight)
         own = self.data_parameters.values()
@@ -264,19 +271,21 @@ class LikelihoodModel(LikelihoodStep):
             parameter.check()
         return logs
 
-    def test_on_batch(self, x, y=None, sample_weight=None, **kwargs):
+    def test_on_batch(
+        self, x: Any, y: Any = None, sample_weight: Any = None, **kwargs: Any
+    ) -> Any:
         """As `keras.Model.test_on_batch`, with the same checks as `fit`."""
         self._check_targets(y, sample_weight)
         return super().test_on_batch(x, y, sample_weight, **kwargs)
 
-    def evaluate(self, *args, **kwargs):
+    def evaluate(self, *args: Any, **kwargs: Any) -> Any:
         """As `keras.Model.evaluate`, with the same checks as `fit`."""
         bound = inspect.signature(super().evaluate).bind(*args, **kwargs)
         self._check_targets(**bound.arguments)
         with keeping_values(self):
             return super().evaluate(*args, **kwargs)
 
-    def predict(self, *args, **kwargs):
+    def predict(self, *args: Any, **kwargs: Any) -> Any:
         """As `keras.Model.predict`.
 
         `(prediction, parameter, ...)` is a named tuple. NumPy and scikit-learn
@@ -293,7 +302,7 @@ class LikelihoodModel(LikelihoodStep):
             return named
         return named[""] if self._compiled.is_one else list(named.values())
 
-    def predict_distribution(self, x, **kwargs):
+    def predict_distribution(self, x: Any, **kwargs: Any) -> Any:
         """The predicted distribution for inputs `x`.
 
         It is a `Likelihood` of NumPy arrays, whose methods return NumPy
@@ -323,13 +332,36 @@ class LikelihoodModel(LikelihoodStep):
         }
         return found[""] if self._compiled.is_one else found
 
-    def __reduce__(self):
+    def export(self, *args: Any, **kwargs: Any) -> Any:
+        """As `keras.Model.export`.
+
+        Exported outputs have no structure below their names. So the parameters
+        of the head `"a"` have names such as `"a_scale"`.
+        """
+        output = self._known_outputs()
+        parts = output if isinstance(output, dict) else {}
+        named = {}
+        for key, part in parts.items():
+            prediction, parameters = split_output(part)
+            loss = self._compiled.by_key.get(key)
+            names = loss.predicted(len(parameters)) if loss else []
+            names = names or [f"parameter_{i}" for i in range(len(parameters))]
+            named[key] = prediction
+            named |= {
+                f"{key}_{name}": parameter
+                for name, parameter in zip(names, parameters, strict=True)
+            }
+        if len(named) == len(parts) or not getattr(self, "inputs", None):
+            return super().export(*args, **kwargs)
+        return keras.Model(self.input, named).export(*args, **kwargs)
+
+    def __reduce__(self) -> Any:
         """Pickles this class, because no module has the functional class."""
         unpickle, arguments = super().__reduce__()
         return getattr(LikelihoodModel, unpickle.__name__), arguments
 
 
-def _refuse_jit_with_file(losses):
+def _refuse_jit_with_file(losses: Any) -> None:
     has_file = any(
         isinstance(parameter.table, FileTable)
         for loss in losses.values()
@@ -357,7 +389,7 @@ def _functional_class(cls: Any) -> Any:
     return made
 
 
-def _named(loss, output):
+def _named(loss: Any, output: Any) -> Any:
     """`(prediction, parameter, ...)` as a named tuple."""
     _, parameters = split_output(output)
     if loss is None or not parameters:
@@ -367,7 +399,7 @@ def _named(loss, output):
 
 
 @functools.cache
-def _named_tuple(*fields):
+def _named_tuple(*fields: Any) -> Any:
     make: Any = collections.namedtuple
     made = make("Output", fields)
     made.ndim = property(lambda self: np.ndim(self[0]))

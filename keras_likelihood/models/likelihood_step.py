@@ -4,6 +4,7 @@ import contextlib
 import inspect
 import math
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -17,13 +18,16 @@ from keras_likelihood.backend.processes import (
     replica_count,
     single_process,
 )
+from keras_likelihood.backend.types import Tensor
 from keras_likelihood.losses.batch import Batch
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.models.compiled import Compiled
 from keras_likelihood.models.loss_parameters import LossParameters
 
 
-def _whole_file(filepath, overwrite=True, max_shard_size=None, **_):
+def _whole_file(
+    filepath: Any, overwrite: bool = True, max_shard_size: Any = None, **_: Any
+) -> Any:
     """A context with the path to write, to replace `filepath` atomically.
 
     Keras itself writes folders, remote paths, shards and files that must not be
@@ -48,7 +52,7 @@ class LikelihoodStep(keras.Model):
     loss_parameters: LossParameters
     """Learned parameters of the current and of earlier losses."""
 
-    def __new__(cls, *args, **kwargs):
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         model = super().__new__(cls)
         model.__dict__.update(
             loss_parameters=LossParameters(name="loss_parameters"),
@@ -57,34 +61,34 @@ class LikelihoodStep(keras.Model):
         )
         return model
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: Tensor) -> None:
         if name in UNTRACKED:
             object.__setattr__(self, name, value)
         else:
             super().__setattr__(name, value)
 
     @property
-    def metrics(self):
+    def metrics(self) -> Any:
         own = self._compiled
         return super().metrics + [*own.loss_means.values(), *own.metrics]
 
     @property
-    def trainable_variables(self):
+    def trainable_variables(self) -> Any:
         return super().trainable_variables + self._loss_variables(True)
 
     @property
-    def non_trainable_variables(self):
+    def non_trainable_variables(self) -> Any:
         return super().non_trainable_variables + self._loss_variables(False)
 
     @property
-    def trainable_weights(self):
+    def trainable_weights(self) -> Any:
         return super().trainable_weights + self._loss_variables(True)
 
     @property
-    def non_trainable_weights(self):
+    def non_trainable_weights(self) -> Any:
         return super().non_trainable_weights + self._loss_variables(False)
 
-    def _loss_variables(self, trainable):
+    def _loss_variables(self, trainable: Any) -> Any:
         return [
             v
             for v in self.loss_parameters.variables
@@ -97,12 +101,12 @@ class LikelihoodStep(keras.Model):
         sizes = [math.prod(v.shape) for p in own for v in p.variables]
         return super().count_params() + sum(sizes)
 
-    def get_weights(self):
+    def get_weights(self) -> Any:
         """Values of the layers' weights, then of the losses' parameters."""
         held = self.loss_parameters.variables
         return super().get_weights() + [v.numpy() for v in held]
 
-    def set_weights(self, weights):
+    def set_weights(self, weights: Tensor) -> None:
         """Sets the result of `get_weights`, or only the layers' weights."""
         held = self.loss_parameters.variables
         count = len(self.weights)
@@ -112,7 +116,7 @@ class LikelihoodStep(keras.Model):
             weights = weights[:count]
         super().set_weights(weights)
 
-    def zero_grad(self, *args, **kwargs):
+    def zero_grad(self, *args: Any, **kwargs: Any) -> None:
         """Clears the gradients of all variables, for PyTorch.
 
         Keras' method misses the variables of the losses, and all but one of
@@ -121,13 +125,13 @@ class LikelihoodStep(keras.Model):
         super().zero_grad(*args, **kwargs)
         forget_gradients(self.trainable_variables)
 
-    def named_parameters(self, *args, **kwargs):
+    def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
         """Parameters of PyTorch's modules and of the losses."""
         yield from super().named_parameters(*args, **kwargs)
         for variable in self._loss_variables(True):
             yield variable.path, variable.value
 
-    def save(self, filepath, *args, **kwargs):
+    def save(self, filepath: Any, *args: Any, **kwargs: Any) -> Any:
         """As `keras.Model.save`, but replaces the file atomically.
 
         An `.h5` file cannot contain the learned parameters of a loss.
@@ -142,12 +146,12 @@ class LikelihoodStep(keras.Model):
         with single_process(), _whole_file(filepath, **kwargs) as target:
             return super().save(target, *args, **kwargs)
 
-    def save_weights(self, filepath, *args, **kwargs):
+    def save_weights(self, filepath: Any, *args: Any, **kwargs: Any) -> Any:
         """As `keras.Model.save_weights`, but replaces the file atomically."""
         with single_process(), _whole_file(filepath, **kwargs) as target:
             return super().save_weights(target, *args, **kwargs)
 
-    def summary(self, *args, **kwargs):
+    def summary(self, *args: Any, **kwargs: Any) -> None:
         """As `keras.Model.summary`, with the losses' parameters."""
         bound = inspect.signature(super().summary).bind(*args, **kwargs)
         super().summary(*args, **kwargs)
@@ -156,7 +160,7 @@ class LikelihoodStep(keras.Model):
             show(f" {line}")
 
     @property
-    def data_parameters(self) -> dict:
+    def data_parameters(self) -> dict[str, Any]:
         """The `DataParameter`s of the losses, by name."""
         return {
             self._compiled.label(key, name): parameter
@@ -182,8 +186,13 @@ class LikelihoodStep(keras.Model):
         return self._compiled.outputs.weights(sample_weight)
 
     def compute_loss(
-        self, x=None, y=None, y_pred=None, sample_weight=None, training=True
-    ):
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool | None = True,
+    ) -> Any:
         """The negative log-likelihood plus the losses added by layers.
 
         The loss, the metrics and the data parameters share the distribution of
@@ -206,7 +215,9 @@ class LikelihoodStep(keras.Model):
             total = total + ops.cast(ops.sum(added), total.dtype) / count
         return total
 
-    def data_loss(self, y, y_pred, sample_weight=None):
+    def data_loss(
+        self, y: Any, y_pred: Tensor, sample_weight: Any = None
+    ) -> Any:
         """The loss of the outputs, without the losses added by layers.
 
         It does not update metrics or train data parameters.
@@ -217,11 +228,13 @@ class LikelihoodStep(keras.Model):
         outputs = self._each_output(y, y_pred, sample_weight, training=False)
         return sum(self._weighted(key, value) for key, _, value, _ in outputs)
 
-    def _weighted(self, key, value):
+    def _weighted(self, key: Any, value: Tensor) -> Any:
         weight = self.loss_weight(key)
         return value if weight is None else value * weight
 
-    def _each_output(self, y, y_pred, sample_weight, training):
+    def _each_output(
+        self, y: Any, y_pred: Tensor, sample_weight: Any, training: bool | None
+    ) -> Iterator[Any]:
         """Yields the key, `Batch`, loss and distribution of each output."""
         outputs = self._compiled.outputs
         y_pred = outputs.of_model(y_pred)
@@ -238,14 +251,18 @@ class LikelihoodStep(keras.Model):
                 found = loss(target, y_pred[key], weight), None
             yield key, batch, *found
 
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+    def compute_metrics(
+        self, x: Any, y: Any, y_pred: Tensor, sample_weight: Any = None
+    ) -> Any:
         """The results of the metrics, which `compute_loss` has updated."""
         if not self._compiled.by_key:
             return super().compute_metrics(x, y, y_pred, sample_weight)
         return self.get_metrics_result()
 
 
-def _loss_and_distribution(loss, batch: Batch, training, weight):
+def _loss_and_distribution(
+    loss: Any, batch: Batch, training: bool | None, weight: Any
+) -> Any:
     """Computes the loss of one output and trains its data parameters.
 
     The loss is computed before the rows move and is not multiplied by its
@@ -261,7 +278,7 @@ def _loss_and_distribution(loss, batch: Batch, training, weight):
     rows = {name: parameter.read(index) for name, parameter in data.items()}
     moving = [n for n, p in data.items() if not p.follows] if training else []
 
-    def objective(*displacements):
+    def objective(*displacements: Any) -> Any:
         """The loss, and the prediction and parameters of the distribution."""
         values = {name: r.displacement for name, r in rows.items()}
         values |= dict(zip(moving, displacements, strict=True))

@@ -2,6 +2,7 @@
 
 import types
 import warnings
+from typing import Any
 
 import keras
 import numpy as np
@@ -19,7 +20,7 @@ class LossParameters(keras.Layer):
     these values if its parameters have the default initial value.
     """
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         # Keras does not track the attributes of a plain namespace.
         self._current = types.SimpleNamespace(
@@ -27,7 +28,9 @@ class LossParameters(keras.Layer):
         )
         self.built = True
 
-    def replace(self, parameters: dict, data_parameters: dict):
+    def replace(
+        self, parameters: dict[str, Any], data_parameters: dict[str, Any]
+    ) -> None:
         """Replaces the parameters, given as dicts by name.
 
         The optimizer trains `parameters`. Data parameters train themselves.
@@ -42,14 +45,14 @@ class LossParameters(keras.Layer):
             self._take_over(name, parameter)
         self._give_rows()
 
-    def _give_rows(self):
+    def _give_rows(self) -> None:
         for name, parameter in self._current.data_parameters.items():
             rows = self._current.remembered.get(f"data_{name}")
             if rows is not None:
                 parameter.restore(rows)
                 del self._current.remembered[f"data_{name}"]
 
-    def _take_over(self, name, parameter):
+    def _take_over(self, name: str, parameter: Any) -> None:
         value = self._current.remembered.get(_key(name, parameter))
         if value is None or not parameter.is_fresh:
             return
@@ -62,13 +65,13 @@ class LossParameters(keras.Layer):
             stacklevel=5,
         )
 
-    def forget(self):
+    def forget(self) -> None:
         """Removes the stored values, so the next loss starts afresh."""
         self.replace({}, {})
         self._current.remembered = {}
 
     @property
-    def variables(self):
+    def variables(self) -> Any:
         now = self._current
         held = (*now.parameters.values(), *now.data_parameters.values())
         # Two losses may share a parameter.
@@ -76,7 +79,7 @@ class LossParameters(keras.Layer):
 
     weights = variables
 
-    def learned(self) -> dict:
+    def learned(self) -> dict[str, Any]:
         """The `GlobalParameter`s, by name."""
         return dict(self._current.parameters)
 
@@ -92,7 +95,7 @@ class LossParameters(keras.Layer):
             for name, parameter in self._current.data_parameters.items()
         ]
 
-    def save_own_variables(self, store):
+    def save_own_variables(self, store: Any) -> None:
         for name, parameter in self._current.parameters.items():
             key = _key(name, parameter)
             store[key] = ops.convert_to_numpy(parameter.unconstrained)
@@ -101,7 +104,7 @@ class LossParameters(keras.Layer):
             for key, value in parameter.saved().items():
                 store[f"data_{name}.{key}"] = value
 
-    def load_own_variables(self, store):
+    def load_own_variables(self, store: Any) -> None:
         keys = list(store.keys())
         self._remember(store, keys)
         for name, parameter in self._current.parameters.items():
@@ -122,7 +125,7 @@ class LossParameters(keras.Layer):
                 self._current.remembered.pop(f"data_{name}", None)
             raise
 
-    def _remember(self, store, keys):
+    def _remember(self, store: Any, keys: Any) -> None:
         remembered = self._current.remembered
         for key in keys:
             start, _, end = key.rpartition(".")
@@ -132,5 +135,5 @@ class LossParameters(keras.Layer):
                 remembered.setdefault(start, {})[end] = store[key][()]
 
 
-def _key(name, parameter):
+def _key(name: str, parameter: Any) -> Any:
     return f"{name}@{parameter.likelihood.name()}"

@@ -50,7 +50,7 @@ class Outputs:
 
     def name(self, key: Any) -> str:
         """Name of an output in the logs."""
-        return dict(zip(self.keys, self.names, strict=True))[key]
+        return self.names[self.keys.index(key)]
 
     def parts(self, structure: Any, what: str = "") -> dict[Any, Any]:
         """The parts of a structure by key.
@@ -96,7 +96,9 @@ class Outputs:
             return self.parts(sample_weight, "sample_weight")
         return dict.fromkeys(self.keys, sample_weight)
 
-    def targets(self, y: Any, sample_weight: Any = None) -> dict[Any, tuple]:
+    def targets(
+        self, y: Any, sample_weight: Any = None
+    ) -> dict[Any, tuple[Any, ...]]:
         """Target, sample weight and index of each output with a loss."""
         y, sample_weight, index = split_index(y, sample_weight)
         try:

@@ -11,6 +11,7 @@ from keras_likelihood.backend.training_rows import (
     split_rows,
     split_stratified,
 )
+from keras_likelihood.backend.types import Tensor
 from keras_likelihood.models.fit_arguments import class_weights
 from keras_likelihood.regularizers.learn_scales import (
     LearnScales,
@@ -24,7 +25,7 @@ _TENTH = 0.1
 """Share of the training rows that `fit` holds out."""
 
 
-def add_own_callbacks(model, given: dict):
+def add_own_callbacks(model: Any, given: dict[str, Any]) -> None:
     """Adds the callbacks of the model to the arguments of `fit`.
 
     A `CallbackList` is changed in place. If `LearnScales` holds out a fraction
@@ -53,7 +54,7 @@ def add_own_callbacks(model, given: dict):
         callbacks.append(callback)
 
 
-def _give_rows(model, learner, given):
+def _give_rows(model: Any, learner: Any, given: Any) -> None:
     names = ("x", "y", "sample_weight")
     rows, held_out = tuple(map(given.get, names)), given.get("validation_data")
     share, is_split = learner.share, given.get("validation_split")
@@ -83,7 +84,7 @@ def _give_rows(model, learner, given):
     learner.use_rows(rows, held_out, source)
 
 
-def _weighted(rows, class_weight):
+def _weighted(rows: Any, class_weight: Any) -> Any:
     """Rows with the weights of their classes."""
     is_rows = isinstance(rows, tuple | list) and len(rows) > 1
     if not class_weight or not is_rows or not hasattr(rows[1], "shape"):
@@ -93,7 +94,7 @@ def _weighted(rows, class_weight):
     return rows[0], rows[1], class_weights(rows[1], class_weight)
 
 
-def _needs_held_out_rows(model) -> bool:
+def _needs_held_out_rows(model: Any) -> bool:
     """Whether `fit` holds out rows that choose the regularizers' strength."""
     if not model.built or model.data_parameters:
         return False
@@ -101,7 +102,7 @@ def _needs_held_out_rows(model) -> bool:
     return bool(weights) and LinearModel.of(model, weights) is None
 
 
-def expect_learned_scales(model):
+def expect_learned_scales(model: Any) -> None:
     """Builds the scales, and registers that `fit` of this model learns them.
 
     A learned noise gets its prior here, so a loaded model has the same loss as
@@ -111,7 +112,7 @@ def expect_learned_scales(model):
         attach_noise_prior(model, learned_weights(model))
 
 
-def check_counted(model):
+def check_counted(model: Any) -> None:
     """Raises an error if a regularizer does not know the number of terms."""
     for weight in adaptive_weights(model) if model.built else []:
         weight.regularizer.claim(weight).check_counted()
@@ -123,7 +124,7 @@ class LearnedValues(keras.callbacks.Callback):
     For a parameter with several values, the mean is logged.
     """
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: Any, logs: Any = None) -> None:
         if logs is not None:
             # On JAX, reading `self.model` updates the variables of the model.
             for name, parameter in self.model.loss_parameters.learned().items():
@@ -139,15 +140,15 @@ class FiniteLoss(keras.callbacks.Callback):
     the last of the epochs 1, 2, 4, 8, ... with a finite loss.
     """
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Any = None) -> None:
         self._batches, self._next = 0, 1
         self._epochs, self._next_copy = 0, 1
         self._copy()
 
-    def on_train_end(self, logs=None):
-        self._copies = []
+    def on_train_end(self, logs: Any = None) -> None:
+        self._copies: list[Any] = []
 
-    def _copy(self):
+    def _copy(self) -> None:
         model = self.model
         rows = [v for p in model.data_parameters.values() for v in p.variables]
         skipped = set(map(id, rows))
@@ -157,7 +158,7 @@ class FiniteLoss(keras.callbacks.Callback):
             (v, np.array(v.numpy())) for v in held if id(v) not in skipped
         ]
 
-    def on_train_batch_begin(self, batch, logs=None):
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         if self._batches == self._next:
             self._next *= 8
             # On JAX, reading `self.model` updates the variables of the model.
@@ -165,14 +166,14 @@ class FiniteLoss(keras.callbacks.Callback):
             self._check([v.numpy() for m in tracked for v in m.variables])
         self._batches += 1
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: Any, logs: Any = None) -> None:
         self._check([(logs or {}).get("loss", 0.0)])
         self._epochs += 1
         if self._epochs == self._next_copy:
             self._next_copy *= 2
             self._copy()
 
-    def _check(self, values):
+    def _check(self, values: Tensor) -> None:
         if any(np.isnan(value).any() for value in values):
             # On JAX, reading `self.model` updates the variables of the model.
             for variable, value in self._copies if self.model else ():
