@@ -169,7 +169,7 @@ class GlobalParameter(ParameterLayer):
         return self._constraint(self.read(self.unconstrained))
 
     @property
-    def latest(self) -> float | tuple[float, ...] | np.ndarray:
+    def latest(self) -> Any:
         """The current value as a number or NumPy array.
 
         Before the layer is built it is the initial value. Assign a value to

@@ -99,7 +99,7 @@ class LikelihoodStep(keras.Model):
         """Number of values in the weights, with those of the losses."""
         own = self.loss_parameters.learned().values()
         sizes = [math.prod(v.shape) for p in own for v in p.variables]
-        return super().count_params() + sum(sizes)
+        return int(super().count_params() + sum(sizes))
 
     def get_weights(self) -> Any:
         """Values of the layers' weights, then of the losses' parameters."""
@@ -168,7 +168,7 @@ class LikelihoodStep(keras.Model):
             for name, parameter in loss.data_parameters.items()
         }
 
-    def loss_weight(self, key: Any = "") -> float | None:
+    def loss_weight(self, key: Any = "") -> Any:
         """Loss weight of the output `key`, or `None` for 1."""
         return self._compiled.loss_weights.get(key)
 
@@ -177,11 +177,11 @@ class LikelihoodStep(keras.Model):
         """The losses by output, if one of them is a likelihood."""
         return dict(self._compiled.losses)
 
-    def outputs_by_key(self, y_pred: Any) -> dict[Any, Any]:
+    def outputs_by_key(self, y_pred: Any) -> Any:
         """The outputs of the model, with the keys of `losses_by_output`."""
         return self._compiled.outputs.of_model(y_pred)
 
-    def weights_by_key(self, sample_weight: Any) -> dict[Any, Any]:
+    def weights_by_key(self, sample_weight: Any) -> Any:
         """Sample weights, with the keys of `losses_by_output`."""
         return self._compiled.outputs.weights(sample_weight)
 
