@@ -151,7 +151,8 @@ def size_matters(gradient: Tensor, weight: Tensor) -> Tensor:
     its weights. The cosine is compared with that of random directions.
     """
     units, members = weight.shape[-1], math.prod(weight.shape[:-1])
-    if members < 8:
+    if min(units, members) < 8:
+        # A small cosine may be chance.
         return ops.convert_to_tensor(True)
     g = ops.reshape(gradient, (members, units))
     w = ops.reshape(weight, (members, units))

@@ -94,6 +94,7 @@ class LearnScales(keras.callbacks.Callback):
         self._states: dict[int, Any] = {}
         self._slopes: HeldOutSlopes | None = None
         self._said: str | None = None
+        self._chosen_with: Any = None
         self.use_rows()
 
     def use_rows(
@@ -110,6 +111,7 @@ class LearnScales(keras.callbacks.Callback):
         if self.held_out is not None:
             held_out, source = self.held_out, "held-out rows"
         self._source = source or "validation rows"
+        self._first_array = next(iter(keras.tree.flatten(rows)), None)
         self._rows, self._held_out = (
             _as_rows(part, self.seed, 1 if self.held_out is None else 2)
             for part in (rows, held_out)
@@ -148,7 +150,7 @@ class LearnScales(keras.callbacks.Callback):
         made_for = model, getattr(model, "loss", None), *weights
         if [*map(id, made_for)] != [*map(id, self._made_for)]:
             self._made_for, self._weights = made_for, weights
-            self._slopes, self._states = None, {}
+            self._slopes, self._states, self._chosen_with = None, {}, None
             self._noise_state, self._left, self._due = (0, 0.0), 1.0, 0
         self._scales = [to_float64(w.regularizer.scale()) for w in weights]
         self._terms = max(float(to_float64(weights[0].regularizer.terms)), 1.0)
@@ -174,7 +176,10 @@ class LearnScales(keras.callbacks.Callback):
             return
         linear = LinearModel.of(model, weights)
         if linear is not None and rows is not None and rows.can_be_read:
-            linear.choose_scale(rows, per_row)
+            # A loop of short fits chooses once.
+            if self._chosen_with is not self._first_array:
+                linear.choose_scale(rows, per_row)
+                self._chosen_with = self._first_array
             weights[0].regularizer.note("leave-one-out, all rows")
             return
         self._group(weights)

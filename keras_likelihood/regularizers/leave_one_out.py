@@ -353,16 +353,22 @@ class LinearModel:
             gradient = (self._x.T @ slope).ravel()[self._penalized]
             level, factor = np.abs(gradient).max(), 2.0**-0.5
         best, worse = fit, 0
-        for strength in level * factor ** np.arange(20):
+
+        def at(strength: float) -> Fit:
             scales = np.full(prior.log_scale.shape, strength)
             scales **= -1.0 / prior.order
-            fit = self._fit(fit, strength)._replace(scales=scales)
-            best, worse = (
-                (fit, 0) if fit.score < best.score else (best, worse + 1)
-            )
+            return self._fit(fit, strength)._replace(scales=scales)
+
+        for strength in level * factor ** np.arange(20):
+            fit = at(strength)
+            better = fit.score < best.score
+            best, worse = (fit, 0) if better else (best, worse + 1)
             if worse > 2:
                 break
-        return best
+        fit = best
+        middle = best.scales.flat[0] ** -prior.order
+        between = [at(middle * factor**half) for half in (-0.5, 0.5)]
+        return min([best, *between], key=lambda f: f.score)
 
     def _reweighted(self, fit: Fit) -> Fit:
         """The fit of a prior with several scales, a fixed point."""

@@ -78,7 +78,7 @@ def test_the_size_of_a_weight_before_a_normalisation_has_no_slope(rng):
     y = x[:, :1] + rng.standard_normal((64, 1)).astype("float32")
     inputs = keras.Input((8,))
     prior = regularizers.DRidge(num_examples=64)
-    features = keras.layers.Dense(4, kernel_regularizer=prior)(inputs)
+    features = keras.layers.Dense(8, kernel_regularizer=prior)(inputs)
     features = keras.layers.BatchNormalization(epsilon=1e-9)(features)
     model = kl.LikelihoodModel(inputs, keras.layers.Dense(1)(features))
     model.compile("sgd", loss=kl.losses.NormalLoss(scale=1.0))
