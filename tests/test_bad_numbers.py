@@ -120,3 +120,17 @@ def test_principal_components_of_any_data(rng, unit, kind):
 
 def test_principal_components_of_few_rows():
     assert np.isfinite(RobustPCA(2).fit(np.ones((3, 50))).components_).all()
+
+
+@pytest.mark.parametrize("seed", [-1, 2**40])
+def test_seeds(rng, seed):
+    x, y = rng.normal(size=(30, 2)), rng.normal(size=30)
+    options = {"random_state": seed}
+    for estimator in (
+        RobustPCA(1, **options),
+        DataScaleRegressor(**options),
+        kl.outliers.PCAScale(steps=1, **options),
+        kl.tabular.Regressor(members=2, epochs=1, **options),
+    ):
+        with pytest.raises(ValueError, match="`random_state` must be"):
+            estimator.fit(x, y)

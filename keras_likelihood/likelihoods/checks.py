@@ -102,6 +102,12 @@ def check_argument(name: str, value: Any, fits: Any, allowed: str) -> None:
         raise ValueError(f"`{name}` must be {allowed}. Received: {value!r}")
 
 
+def check_seed(name: str, value: Any) -> None:
+    """Raises an error for an integer that NumPy does not take as a seed."""
+    fits = not isinstance(value, int | np.integer) or 0 <= value < 2**32
+    check_argument(name, value, fits, "an integer from 0 to 2**32 - 1")
+
+
 def check_coverage(value: float) -> None:
     check_argument("coverage", value, 0 < value < 1, "strictly between 0 and 1")
 

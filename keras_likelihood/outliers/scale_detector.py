@@ -30,7 +30,10 @@ from keras_likelihood.backend.threads import one_thread
 from keras_likelihood.backend.types import Array
 from keras_likelihood.constraints import Exp
 from keras_likelihood.layers import PredictedParameter
-from keras_likelihood.likelihoods.checks import check_argument
+from keras_likelihood.likelihoods.checks import (
+    check_argument,
+    check_seed,
+)
 from keras_likelihood.losses import LaplaceLoss
 from keras_likelihood.models import LikelihoodModel
 from keras_likelihood.outliers.detector import OutlierDetector
@@ -190,6 +193,7 @@ class ScaleDetector(OutlierDetector):
 
     def _fit(self, x: Array) -> Array:
         self._check_options()
+        check_seed("random_state", self.random_state)
         random = check_random_state(self.random_state)
         for name, values in measure(x).items():
             setattr(self, f"{name}_", values)

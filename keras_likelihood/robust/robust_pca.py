@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from keras_likelihood.backend.threads import one_blas_thread
 from keras_likelihood.backend.types import Array
-from keras_likelihood.likelihoods.checks import check_argument
+from keras_likelihood.likelihoods.checks import check_argument, check_seed
 from keras_likelihood.robust import starts
 from keras_likelihood.robust.data_scale import influence, rho
 from keras_likelihood.robust.scale_regressors import check_options
@@ -196,6 +196,7 @@ class RobustPCA(
             "an integer from 1 to min(n_samples - 1, n_features) = "
             f"{most} for n_samples={n} and n_features={d}",
         )
+        check_seed("random_state", self.random_state)
         rng = check_random_state(self.random_state)
         # Squares of values of any size stay finite in this unit.
         exponent = _exponent(X)

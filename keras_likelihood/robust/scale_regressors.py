@@ -13,6 +13,7 @@ from keras_likelihood.backend.threads import one_blas_thread
 from keras_likelihood.likelihoods.checks import (
     as_weight,
     check_argument,
+    check_seed,
     finite_numbers,
 )
 from keras_likelihood.robust import data_scale, gated, starts
@@ -47,6 +48,7 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         )
         y = finite_numbers(y)
         weight = as_weight(sample_weight, y.shape)
+        check_seed("random_state", self.random_state)
         rng = check_random_state(self.random_state)
         rows, targets, weight = starts.canonical_rows(X, y, weight)
         center, spread = _center_and_spread(rows.T, weight)

@@ -18,7 +18,11 @@ from keras_likelihood import likelihoods
 from keras_likelihood.backend.compiled import compiled
 from keras_likelihood.backend.types import Array
 from keras_likelihood.ensembles.member_networks import MemberNetworks
-from keras_likelihood.likelihoods.checks import as_weight, check_argument
+from keras_likelihood.likelihoods.checks import (
+    as_weight,
+    check_argument,
+    check_seed,
+)
 from keras_likelihood.reading import load_model
 from keras_likelihood.tables import columns
 from keras_likelihood.tables import reading as tables
@@ -159,6 +163,7 @@ class TableEstimator(BaseEstimator):
         return self._encode(self._read(X))
 
     def _fit_rows(self, x, y, weight):
+        check_seed("random_state", self.random_state)
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         random = np.random.default_rng(seed)
         # A number has no classes.

@@ -23,7 +23,7 @@ def bad_files(monkeypatch):
 
 @pytest.mark.few(0)
 def test_bad_files_are_refused_in_one_line(bad_files, capsys):
-    rows = bad_files.run(types.SimpleNamespace(every=29, verbose=True))
+    rows = bad_files.run(types.SimpleNamespace(every=23, verbose=True))
     everything = rows[-1]
     assert everything["tried"] >= 30
     faults = ("traceback", "other fault", "silently wrong")
