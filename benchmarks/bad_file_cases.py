@@ -75,9 +75,8 @@ def good_files() -> dict:
     options = {"kernel_initializer": "identity", "activation": "softmax"}
     last = keras.layers.Dense(3, name="last", **options)
     inputs = keras.Input((3,), name="given")
-    head = kl.layers.TemperatureHead(3)(keras.layers.Dense(3)(inputs))
-    heads = kl.LikelihoodModel(inputs, head)
-    heads.compile("sgd", loss=kl.losses.SoftmaxLoss())
+    head = kl.layers.TemperatureHead(3, name="head")(inputs)
+    heads = kl.LikelihoodModel(inputs, head, name="heads")
     return {
         "model.keras": saved(keras.Model(inputs, last(inputs), name="small")),
         "heads.keras": saved(heads),
