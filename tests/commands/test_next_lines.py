@@ -30,9 +30,8 @@ def folder(tmp_path, monkeypatch):
     few = {"global": "GlobalScaling"}
     for task in (ClassifierTask, RegressorTask):
         monkeypatch.setattr(task, "METHODS", few)
-    monkeypatch.setattr(
-        kl.recalibration, "AutoScaling", kl.recalibration.GlobalScaling
-    )
+    simple = kl.recalibration.GlobalScaling
+    monkeypatch.setattr(kl.recalibration, "AutoScaling", lambda **_: simple())
     monkeypatch.setattr(ClassifierTask, "chosen", lambda *_: "GlobalScaling")
     monkeypatch.setattr(
         ClassifierTask,
