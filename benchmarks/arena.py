@@ -1,7 +1,6 @@
 """Recalibrators on the probabilities of scikit-learn's classifiers.
 
     KERAS_LIKELIHOOD_DATA=... python benchmarks/arena.py
-    python benchmarks/arena.py --page
 
 The tables are real ones: regression targets, cut into 2 to 5 classes at their
 quantiles, the ODDS sets, and the sets that scikit-learn ships. Each table has
@@ -175,10 +174,10 @@ def main():
     parser.add_argument("--cache", type=pathlib.Path, default=cache)
     parser.add_argument("--half", default="all")
     parser.add_argument("--methods", nargs="*", default=list(ARENA))
-    parser.add_argument("--page", action="store_true")
+    parser.add_argument("--print", action="store_true")
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")
-    if not arguments.page:
+    if not arguments.print:
         arguments.cache.mkdir(exist_ok=True)
         folder = pathlib.Path(os.environ["KERAS_LIKELIHOOD_DATA"])
         old = json.loads(STORE.read_text()) if STORE.exists() else []

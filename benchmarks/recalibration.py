@@ -6,15 +6,14 @@
 
 Every method is fitted to the validation logits of each file and evaluated on
 the test logits, together with the peers of `recalibration_peers.py` whose
-packages are installed. Differences from `Auto` have 95 % intervals from a
-paired bootstrap of the test rows. `floor` is the ECE of labels drawn from the
+packages are installed. Differences from `AutoScaling` have 95 % intervals from
+a paired bootstrap of the test rows. `floor` is the ECE of labels drawn from the
 calibrated probabilities themselves: the ECE of a perfectly calibrated model on
 the same number of rows. The results are added to
 `docs/results/recalibration.json`.
 
 `--development` never reads the test logits: each of five folds of the
-validation logits is the test set in turn. The candidates and the pool of `Auto`
-were chosen in this way.
+validation logits is the test set in turn.
 
 `--speed` times temperature scaling on random logits of 50,000 x 1,000, with the
 methods alternating.
@@ -30,8 +29,8 @@ import warnings
 import numpy as np
 
 METHODS = (
-    "GlobalScaling LinearScaling LinearFeatureScaling DeepScaling Platt "
-    "Isotonic VectorScaling MatrixScaling Auto"
+    "GlobalScaling LinearScaling LinearFeatureScaling DeepScaling "
+    "VectorScaling MatrixScaling AutoScaling"
 )
 RESULTS = pathlib.Path(__file__).parents[1] / "docs" / "results"
 STORE = RESULTS / "recalibration.json"
@@ -158,8 +157,8 @@ def compare(folder, files, methods, peers, development):
             print(f"  {name:22}", found[name] and found[name][0], flush=True)
         found = {name: one for name, one in found.items() if one}
         for name, (scores, losses) in found.items():
-            if name != "Auto":
-                mine = found["Auto"][1]
+            if name != "AutoScaling":
+                mine = found["AutoScaling"][1]
                 scores["auto_minus_this"] = bootstrap(mine - losses)
         kept = store.setdefault(part, {}).setdefault(path.stem, {})
         kept.update({name: scores for name, (scores, _) in found.items()})
@@ -174,7 +173,7 @@ COLUMNS = {
     "Dirichlet": "Dirichlet",
     "probmetrics SVS": "SVS",
     "probmetrics SMS": "SMS",
-    "Auto": "`Auto`",
+    "AutoScaling": "`AutoScaling`",
 }
 
 
@@ -189,7 +188,7 @@ def table(part):
     lines = [
         "| network | "
         + " | ".join(columns.values())
-        + " | `Auto` - SMS | s, `Auto` | s, SMS |",
+        + " | `AutoScaling` - SMS | s, `AutoScaling` | s, SMS |",
         "|---" * (len(columns) + 4) + "|",
     ]
     for name, found in stored.items():
@@ -203,7 +202,7 @@ def table(part):
             cells.append(f"**{text}**" if nll == best else text)
         mean, low, high = found["probmetrics SMS"]["auto_minus_this"]
         cells.append(f"{mean:+.4f} ({low:+.4f}, {high:+.4f})")
-        for method in ("Auto", "probmetrics SMS"):
+        for method in ("AutoScaling", "probmetrics SMS"):
             cells.append(f"{found[method]['processor_seconds']:.1f}")
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)

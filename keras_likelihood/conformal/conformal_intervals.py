@@ -34,13 +34,19 @@ def choose_trust(distribution, y, trust, seed: int):
     """
     auto = trust == "auto"
     kept = np.ones(len(y), bool)
-    few = auto and len(y) < _LEAST
     values = {}
-    if trust != 1 and not few and isinstance(distribution, LocationScale):
+    if trust != 1 and isinstance(distribution, LocationScale):
         for name in [p.name for p in distribution.parameters]:
             value = to_float64(getattr(distribution, name))
             values[name] = np.broadcast_to(value, y.shape)
-    if all(np.ptp(v, axis=0).max() == 0 for v in values.values()):
+    if values and all(np.ptp(v, axis=0).max() == 0 for v in values.values()):
+        # The unit of the targets must not matter.
+        units = {name: value[0] for name, value in values.items()}
+        size = np.abs(y - to_float64(distribution.prediction))
+        size = np.median(size, axis=0)
+        units["scale"] = np.where(size > 0, size, units["scale"])
+        return np.zeros(y.shape[1:]), units, kept
+    if not values or (auto and len(y) < _LEAST):
         return np.array(1.0), {}, kept
     order = np.random.default_rng(seed).permutation(len(y))
     # One example is enough for the units, but not for the trust.

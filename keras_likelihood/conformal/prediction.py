@@ -226,6 +226,10 @@ def tempered(distribution: Likelihood, trust, units: dict) -> Likelihood:
             values[name] = unit * ops.power(value / unit, share)
         else:
             values[name] = unit + share * (value - unit)
+        if len(unit.shape) and not len(value.shape):
+            ones = len(distribution.prediction.shape) - len(unit.shape)
+            shape = (1,) * ones + tuple(unit.shape)
+            values[name] = ops.reshape(values[name], shape)
     return type(distribution)(distribution.prediction, **values)
 
 

@@ -201,7 +201,8 @@ class RegressorRecalibrator:
                     "array"
                 )
             values[name] = widest(value) if np.ndim(value) else value
-        return kind(widest(location + predicted * p["shift"]), **values)
+        found = kind(widest(location + predicted * p["shift"]), **values)
+        return found.as_numpy()
 
     def _columns(self, location, features):
         if not self.uses_features:

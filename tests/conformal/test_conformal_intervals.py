@@ -351,3 +351,16 @@ def test_intervals_of_one_coverage_are_a_model_of_their_own(name, tmp_path):
     grouped = ConformalIntervals().fit(model, x, y, groups=np.arange(60) % 2)
     with pytest.raises(ValueError, match="groups"):
         grouped.model.at_coverage(0.9)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("count", [20, 400])
+def test_equal_widths_follow_the_unit_of_the_targets(unit, count):
+    random = np.random.default_rng(0)
+    y = unit * random.normal(size=count)
+    fitted = ConformalIntervals().fit_arrays(np.zeros(count), y)
+    low, high = fitted.calibrate(np.zeros(3)).interval(0.9)
+    rank = int(np.ceil((count + 1) * 0.9)) - 1
+    expected = np.sort(np.abs(y))[rank]
+    np.testing.assert_allclose(high, expected, rtol=0.01)
+    np.testing.assert_allclose(low, -expected, rtol=0.01)
