@@ -150,13 +150,18 @@ class MemberNetworks(keras.Layer):
             x = ops.silu(ops.matmul(x, weight) + start)
             if masks is not None:
                 x = x * masks[at]
-        if self._constraints:
-            # All rows share `df`, which few rows determine, and the gaps.
-            names = ["prediction", *self._constraints]
-            used = [float(name not in ("df", "gaps")) for name in names]
-            used += used[-1:] * (kernel.shape[-1] - len(used))
-            kernel = kernel * ops.convert_to_tensor(used, x.dtype)
-        x = ops.transpose(ops.matmul(x, kernel) + bias, (1, 0, 2))
+        raw = ops.matmul(x, kernel * self._used_units()) + bias
+        return self.head(ops.transpose(raw, (1, 0, 2)))
+
+    def _used_units(self) -> Array:
+        """0 for `df`, which few rows determine, and gaps: rows share them."""
+        names = ["prediction", *self._constraints]
+        used = [float(name not in ("df", "gaps")) for name in names]
+        count = len(self._start)
+        return np.array((used + used[-1:] * count)[:count], "float32")
+
+    def head(self, x: Tensor) -> Any:
+        """The outputs, from the units `(batch, members, units)`."""
         if self._is_ordered:
             return self._logits(
                 [x[..., :1], self._constraints["gaps"](x[..., 1:])]
@@ -172,6 +177,25 @@ class MemberNetworks(keras.Layer):
             value = constraint(x[..., at])
             outputs.append(value * self.spread if is_length else value)
         return outputs if len(outputs) > 1 else outputs[0]
+
+    def dense_layers(self) -> list[tuple[Array, Array]]:
+        """Kernels and biases, as arrays that may be changed."""
+        layers = [
+            [np.array(ops.convert_to_numpy(v)) for v in pair]
+            for pair in self._dense
+        ]
+        layers[-1][0] *= self._used_units()
+        return [(kernel, bias) for kernel, bias in layers]
+
+    def set_last_layer(self, kernel: Array, bias: Array) -> None:
+        for variable, value in zip(
+            self._dense[-1], (kernel, bias), strict=True
+        ):
+            variable.assign(value)
+
+    def scale_unit(self) -> int:
+        """The number of the unit of the head that predicts the scale."""
+        return 1 + list(self._constraints).index("scale")
 
     def get_config(self) -> dict:
         names = ("members", "classes", "hidden", "seed")

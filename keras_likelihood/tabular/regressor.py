@@ -1,17 +1,20 @@
 """Predicts a number from the columns of a table."""
 
 import dataclasses
+import functools
 from typing import Any
 
 import numpy as np
+from keras import ops
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_array
 
+from keras_likelihood.backend.compiled import compiled
 from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.conformal import ConformalIntervals
-from keras_likelihood.conformal.prediction import LEVEL, interval_scores
+from keras_likelihood.conformal.prediction import LEVEL, interval_within
 from keras_likelihood.likelihoods import Likelihood
-from keras_likelihood.likelihoods.checks import check_argument
+from keras_likelihood.likelihoods.checks import check_argument, to_float64
 from keras_likelihood.likelihoods.mixture import EnsembleDistribution
 from keras_likelihood.tables.columns import as_numbers, refuse_rounding
 from keras_likelihood.tabular import targets, training
@@ -34,7 +37,8 @@ class Regressor(RegressorMixin, TableEstimator):
 
     Several networks are trained in parallel. Their first layer,
     `TableFeatures`, takes numbers, dates, categories and missing values. Some
-    rows are held out from each network, which keeps its best epoch on them.
+    rows are held out from each network. Training stops when their likelihood no
+    longer improves, and each network keeps its best round.
     The out-of-fold predictions calibrate the intervals and give the scores of
     `summary()`.
 
@@ -43,8 +47,8 @@ class Regressor(RegressorMixin, TableEstimator):
 
     Intervals are calibrated by cross-conformal prediction (Vovk 2015). Their
     coverage is close to the requested one if new rows are like the training
-    rows. It is not guaranteed, because the calibration rows also choose the
-    epochs, and because their scores are extrapolated from few members to all.
+    rows. It is not guaranteed, because the calibration rows also stop the
+    training, and because their scores are extrapolated from few members to all.
     For a guarantee, calibrate `model` on new rows with
     `kl.conformal.ConformalIntervals`.
 
@@ -55,7 +59,8 @@ class Regressor(RegressorMixin, TableEstimator):
             magnitude, and the beta distribution for shares. `summary()` names
             it.
         members: number of networks, `>= 2`. Defaults to 8.
-        epochs: number of epochs. The default depends on the number of rows.
+        epochs: maximum number of epochs. The default depends on the number of
+            rows.
         random_state: seed, `RandomState` or `None`. Defaults to `None`.
         verbose: whether to show the progress. Defaults to False.
 
@@ -121,8 +126,10 @@ class Regressor(RegressorMixin, TableEstimator):
         return self.held_out_["row"][worst]
 
     def _calibrated(self, model: Any, held_out: list[dict], y: Array) -> Any:
-        kind = EnsembleDistribution(self.likelihood_, components=2)
-        scores = [_scores(kind, found, y[:, None]) for found in held_out]
+        scores = [
+            _scores(self.likelihood_, found, y[:, None], self.members_)
+            for found in held_out
+        ]
         conformal = calibrated_intervals(scores, self.members_)
         return conformal.extend(model).model
 
@@ -164,23 +171,84 @@ class Regressor(RegressorMixin, TableEstimator):
         Returns:
             `(lower, upper)`, each `(n,)`.
         """
-        lower, upper = self._with_intervals(X).interval(coverage)
+        found = self._with_intervals(X)
+        central = _Central(
+            type(found.distribution), found.distribution.values()
+        )
+        bound = found.scores.threshold(coverage)
+        lower, upper = interval_within(central, bound)
         return lower[:, 0], upper[:, 0]
 
 
-def _scores(kind: type[Likelihood], found: dict, y: Array) -> Array:
-    """The scores of `interval_scores`, whose quantiles only outliers need."""
+class _Central:
+    """Central intervals of rows, from one compiled program.
+
+    Equations for quantiles take seconds to compile, so all calls share them.
+    """
+
+    def __init__(self, kind: type[Likelihood], values: dict) -> None:
+        self._run = _compiled_ends(kind)
+        self._values = values
+
+    def interval(self, coverage: float) -> tuple:
+        """`(lower, upper)`, each `(n, 1)`."""
+        log_p = np.float32(np.log((1 - coverage) / 2))
+        ends = []
+        rows = len(self._values["prediction"])
+        for start in range(0, rows, _AT_ONCE):
+            batch = {
+                name: np.resize(
+                    v[start : start + _AT_ONCE], (_AT_ONCE, v.shape[1])
+                )
+                for name, v in self._values.items()
+            }
+            ends.append(ops.convert_to_numpy(self._run(batch, log_p)))
+        lower, upper = np.concatenate(ends, axis=1)[:, :rows]
+        return lower, upper
+
+
+_AT_ONCE = 256
+
+
+@functools.lru_cache(maxsize=8)
+def _compiled_ends(kind: type[Likelihood]) -> Any:
+    """Maps parameters and the log of the tails to both ends."""
+
+    def run(values: dict, log_p: Tensor) -> Tensor:
+        twice = {n: ops.concatenate([v, v]) for n, v in values.items()}
+        prediction = twice.pop("prediction")
+        upper = np.arange(2 * _AT_ONCE)[:, None] >= _AT_ONCE
+        found = kind(prediction, **twice).tail_quantile(
+            log_p + ops.zeros_like(prediction), ops.convert_to_tensor(upper)
+        )
+        return ops.reshape(found, (2, _AT_ONCE, 1))
+
+    return compiled(run)
+
+
+def _scores(likelihood: Any, found: dict, y: Array, members: int) -> Array:
+    """The scores of `interval_scores`, with intervals for outliers only."""
     below, at_most = (found[n].astype(float) for n in ("below", "at_most"))
-    scores = np.maximum(np.maximum(1 - 2 * at_most, 2 * below - 1), 0)[:, 0]
+    scores = np.maximum(np.maximum(1 - 2 * at_most, 2 * below - 1), 0)
     rows = np.flatnonzero(scores > LEVEL)
     if len(rows):
-        # In a power of two rows, as each number is compiled separately.
-        rows = np.resize(rows, 2 ** (len(rows) - 1).bit_length())
-        names = ["member", *(p.name for p in kind.likelihood.parameters)]
-        values = {name: found[name][rows] for name in names}
-        outliers = kind(found["prediction"][rows], **values).as_numpy()
-        scores[rows] = interval_scores(outliers, y[rows])[:, 0]
-    return scores
+        names = [
+            "prediction",
+            "member",
+            *(p.name for p in likelihood.parameters),
+        ]
+        # A mixture of all members needs no other program.
+        times = members // 2 if members % 2 == 0 else 1
+        values = {
+            name: np.repeat(found[name][rows], times if at else 1, axis=1)
+            for at, name in enumerate(names)
+        }
+        kind = EnsembleDistribution(likelihood, components=2 * times)
+        lower, upper = map(to_float64, _Central(kind, values).interval(LEVEL))
+        outside = np.maximum(lower - y[rows], y[rows] - upper)
+        spread = np.where(upper > lower, upper - lower, 1.0)
+        scores[rows] = LEVEL + np.maximum(outside, 0) / spread
+    return scores[:, 0]
 
 
 def calibrated_intervals(

@@ -194,6 +194,7 @@ class TableEstimator(BaseEstimator):
             getattr(self, "label_noise", False),
         )
         trained.run(self._show_round)
+        trained.refit()
         rows = np.arange(len(y))
         if len(y) > _CALIBRATION_ROWS:
             rows = np.sort(random.choice(rows, _CALIBRATION_ROWS, False))

@@ -27,6 +27,7 @@ from keras_likelihood.likelihoods.mixture import EnsembleDistribution
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses import LikelihoodLoss, LocationScaleLoss
 from keras_likelihood.models import LikelihoodModel
+from keras_likelihood.tabular.last_layer import refit_last_layer
 
 BATCH = 4096
 """Batch size for prediction."""
@@ -181,6 +182,14 @@ class Training:
         for variable, value in zip(self._weights, self._best[1], strict=True):
             variable.assign(value)
         return losses
+
+    def refit(self) -> None:
+        """Refits the last layer, see `refit_last_layer`."""
+        if issubclass(self.networks.likelihood, LocationScale):
+            *data, held_out = self._data
+            refit_last_layer(
+                self.networks, self._loss, tuple(data), self._rows, held_out
+            )
 
     def _one_round(self, order: Array, rate: Array) -> float:
         settings, networks = self.settings, self.networks

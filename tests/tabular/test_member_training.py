@@ -9,7 +9,7 @@ from keras_likelihood.ensembles.member_networks import MemberNetworks
 
 pytest.importorskip("sklearn")
 
-from keras_likelihood.tabular import training  # noqa: E402
+from keras_likelihood.tabular import last_layer, training  # noqa: E402
 
 
 def test_a_member_keeps_its_best_round_on_rows_it_did_not_train_on():
@@ -45,6 +45,44 @@ def test_a_member_keeps_its_best_round_on_rows_it_did_not_train_on():
     np.testing.assert_allclose(held_out_nll(), best, rtol=1e-4)
     # The best round is not the last one by chance.
     assert np.all(best < rounds[-1])
+
+
+def test_the_last_layer_is_refitted_to_a_smooth_function():
+    """Few steps do not reach a smooth function, and one refit does."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=(240, 3)).astype("float32")
+    y = (
+        x @ np.array([1.0, -2.0, 0.5]) + 0.02 * random.normal(size=240)
+    ).astype("float32")
+    networks = MemberNetworks("normal", 2, hidden=(32, 32))
+    networks.build(x.shape)
+    networks.adapt(y)
+    rows = np.arange(240)
+    trained, held_out = (
+        [rows[:120], rows[120:]],
+        np.stack([rows[120:], rows[:120]]),
+    )
+
+    def errors():
+        prediction = keras.ops.convert_to_numpy(networks(x)[0])
+        return [
+            np.mean((prediction - y[:, None])[held_out[member], member] ** 2)
+            for member in range(2)
+        ]
+
+    before = errors()
+    loss = training.loss_of(networks.likelihood)
+    data = x, y, np.ones(240, "float32")
+    last_layer.refit_last_layer(networks, loss, data, trained, held_out)
+    assert np.all(np.array(errors()) < 0.1 * np.array(before))
+    # Random targets: no change improves the held-out likelihood.
+    networks.adapt(y)
+    before = keras.ops.convert_to_numpy(networks(x)[0])
+    data = x, random.permutation(y), np.ones(240, "float32")
+    networks.set_last_layer(*(0.0 * v for v in networks.dense_layers()[-1]))
+    last_layer.refit_last_layer(networks, loss, data, trained, held_out)
+    prediction = keras.ops.convert_to_numpy(networks(x)[0])
+    assert np.std(prediction) < 0.5 * np.std(y)
 
 
 def test_networks_start_in_the_units_of_the_targets():
