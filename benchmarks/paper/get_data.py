@@ -1,6 +1,11 @@
 """The real data of the studies, from the folder KERAS_LIKELIHOOD_DATA.
 
-What is not there is taken from TensorFlow Datasets if that has it, under the
+    KERAS_LIKELIHOOD_DATA=... python benchmarks/paper/get_data.py
+
+lists the files of the folder with their keys and sources, and downloads the
+regression sets that are missing from OpenML (this needs pandas and a network).
+The sets of ODDS are at https://odds.cs.stonybrook.edu, and the logits are those
+of trained networks. What is not there is taken from TensorFlow Datasets if that has it, under the
 name in `TFDS`, and installed packages, network and disk allow.
 """
 
@@ -162,3 +167,50 @@ def _decoded(jpeg):
     from PIL import Image
 
     return np.asarray(Image.open(io.BytesIO(jpeg.tobytes())).convert("RGB"))
+
+
+OPENML = {
+    "autompg": ("autoMpg", 1, "class"),
+    "bank8FM": ("bank8FM", 1, "rej"),
+    "cpu_machine": ("machine_cpu", 1, "class"),
+    "fried": ("fried", 1, "Y"),
+    "kin8nm": ("kin8nm", 1, "y"),
+    "soil": ("visualizing_soil", 1, "track"),
+}
+"""Name, version and target of regression sets in OpenML."""
+
+
+def download(name, path):
+    """Writes a regression set with the keys `X` and `y`."""
+    from sklearn.datasets import fetch_openml
+
+    source, version, target = OPENML[name]
+    frame = fetch_openml(source, version=version, as_frame=True).frame
+    codes = frame.apply(
+        lambda column: (
+            column
+            if column.dtype.kind in "fi"
+            else column.astype("category").cat.codes
+        )
+    ).astype("float32")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(path, X=codes.drop(columns=target), y=codes[target])
+
+
+def main():
+    files = {f"regression/{n}.npz": "X, y" for n in REGRESSION.values()}
+    keys = "logits_val, y_val, logits_test, y_test, features_val, features_test"
+    files |= {f"logits/{name}.npz": keys for name in CLASSIFIERS.values()}
+    files |= {"odds/*.npz": "X, y (1 = outlier)"}
+    files |= dict.fromkeys(TFDS, "or from TensorFlow Datasets")
+    for file, content in files.items():
+        path = folder() / file
+        name = path.stem
+        if not list(folder().glob(file)) and name in OPENML:
+            download(name, path)
+        there = "" if list(folder().glob(file)) else "MISSING  "
+        print(f"{there}{file}: {content}")
+
+
+if __name__ == "__main__":
+    main()

@@ -90,6 +90,13 @@ def study(name, seed, rows, epochs):
     return train(data, epochs=epochs, **options)
 
 
+def describe(values):
+    """Mean of the last NLLs, and how many of them are not a number."""
+    failed = int((~np.isfinite(values)).sum())
+    mean = f"{np.nanmean(values):.2f}" if failed < len(values) else "–"
+    return f"{mean}, {failed} of {len(values)} NaN" if failed else mean
+
+
 def draw(curves):
     plt = pyplot()
     figure, axes = plt.subplots(1, 4, figsize=(WIDTH, 3.8), sharey=True)
@@ -114,23 +121,12 @@ def main():
         for i, name in enumerate(names)
     }
     last = {name: values[:, -1] for name, values in curves.items()}
-    failed = {n: (~np.isfinite(v)).sum(axis=0) for n, v in last.items()}
-    worst = {
-        name: values[:, 1:].max(axis=(0, 1)) for name, values in curves.items()
+    rows = {
+        constraint: [describe(values[:, i]) for values in last.values()]
+        for i, constraint in enumerate(CONSTRAINTS)
     }
-    data = {"seeds": seeds, "epochs": epochs, "each_seed": last, "tables": {}}
-    for title, found in (
-        ("NLL", {n: v.mean(axis=0) for n, v in last.items()}),
-        ("NaN", failed),
-        ("worst epoch", worst),
-    ):
-        data["tables"][title] = {
-            "columns": list(CONSTRAINTS),
-            "rows": {
-                name: [v if np.isfinite(v) else "NaN" for v in values.tolist()]
-                for name, values in found.items()
-            },
-        }
+    data = {"seeds": seeds, "epochs": epochs, "each_seed": last}
+    data["tables"] = {"nll": {"columns": names, "rows": rows}}
     figure = draw({name: values[0] for name, values in curves.items()})
     record("softplus_offset", data, {"curves": figure}, quick=options.quick)
 
