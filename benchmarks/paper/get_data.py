@@ -5,8 +5,8 @@
 lists the files of the folder with their keys and sources, and downloads the
 regression sets that are missing from OpenML (this needs pandas and a network).
 The sets of ODDS are at https://odds.cs.stonybrook.edu, and the logits are those
-of trained networks. What is not there is taken from TensorFlow Datasets if that has it, under the
-name in `TFDS`, and installed packages, network and disk allow.
+of trained networks. What is not there is taken from TensorFlow Datasets if that
+has it, under the name in `TFDS`, and packages, network and disk allow.
 """
 
 import io
