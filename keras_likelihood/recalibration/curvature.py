@@ -2,12 +2,8 @@
 
 import dataclasses
 import functools
-import math
 
 import numpy as np
-
-LARGEST_MATRIX = 640
-"""Maximum number of rows. Of larger matrices only the diagonal is used."""
 
 _outer = functools.partial(functools.reduce, np.multiply.outer)
 
@@ -48,20 +44,6 @@ class Curvature:
         """Eigenvalues, `(rows,)` or `(rows, columns)`."""
         return _outer([values for values, _ in self._eigen]) * self.factor
 
-    def diagonal(self):
-        """Diagonal of the matrix, in the shape of `values`."""
-        return _outer(map(diagonal_of, self._sides)) * self.factor
-
-    @property
-    def is_small(self) -> bool:
-        """Whether the whole `matrix` is small enough to compute."""
-        size = math.prod(map(len, self._sides))
-        return size <= LARGEST_MATRIX and all(s.ndim == 2 for s in self._sides)
-
-    def matrix(self):
-        """The whole matrix, `(entries, entries)`."""
-        return functools.reduce(np.kron, self._sides) * self.factor
-
     def to_coordinates(self, weights):
         """Weights in the eigenbasis."""
         return self._turned(weights, np.transpose)
@@ -78,8 +60,3 @@ class Curvature:
             if vectors is not None:
                 weights = weights @ direction(vectors).T
         return weights
-
-
-def diagonal_of(matrix):
-    """The diagonal of a matrix, or the argument if it is a diagonal."""
-    return matrix if matrix.ndim == 1 else np.diagonal(matrix)

@@ -8,28 +8,24 @@ STRONGEST = 1e9
 _MOST_DIRECTIONS = 5000
 
 
-def updated_strength(curvature, weights, alpha, largest_move=100.0, lean=None):
+def updated_strength(curvature, weights, alpha):
     """The new prior precision, and the effective number of weights.
 
     It is the fixed point of the quadratic model around the current fit under
     `alpha`, in which a precision of `alpha'` multiplies the weights of
     eigenvalue lambda by (lambda + alpha) / (lambda + alpha'). So it does not
-    need a new fit. The change is limited to a factor `largest_move`, beyond
-    which the quadratic model is not valid. `lean` maps the precision to the
-    term that a hyper-prior adds to the effective number.
+    need a new fit. The change is limited to a factor of 100, beyond which the
+    quadratic model is not valid.
     """
     values, squares, counts = _binned(
         curvature.values.ravel(), curvature.to_coordinates(weights).ravel() ** 2
     )
-    low, high = alpha / largest_move, alpha * largest_move
+    low, high = alpha / 100.0, alpha * 100.0
     new = alpha
     for _ in range(100):
         effective = np.sum(counts * values / (values + new))
         moved = squares * ((values + alpha) / (values + new)) ** 2
-        count = effective
-        if lean is not None:
-            count = max(count + lean(new), 0.5 * count)
-        target = count / max(np.sum(moved), 1e-12)
+        target = effective / max(np.sum(moved), 1e-12)
         target = float(np.clip(np.clip(target, 1e-6, STRONGEST), low, high))
         if abs(np.log(target / new)) < 1e-3:
             return target, float(effective)
