@@ -1,274 +1,135 @@
-r"""Cost of the RobustRho NLL and its gradients, relative to the plain formula.
+"""Cost of element-wise likelihoods with gradients, over the normal's.
 
-    python benchmarks/robust_rho_nll.py
-    KERAS_BACKEND=jax python benchmarks/robust_rho_nll.py \
-        --residuals 100000000 --passes
+    KERAS_BACKEND=jax python benchmarks/robust_rho_nll.py
 
-Prints the time of one forward and backward pass (gradients of the mean NLL with
-respect to prediction, shape and scale, float32) as users of each backend would
-run it: `tf.function`, `jax.jit`, PyTorch eager. The plain formula is the power
-written out, with its special cases selected by `where`, and a cubic Hermite
-spline for the normalizer; gradients are left to automatic differentiation.
-Variants are timed alternately, round after round, and the fastest round is
-reported. The last two ratios are of the processor time, which is less affected
-by other programs (`taskset -c 0` for one core).
-
-`--passes` prints, for JAX, how many kernels the compiled step has and how many
-bytes they read and write, in arrays of the residuals' size.
+Prints a table of the time of one compiled forward and backward pass in float32:
+the mean NLL and its gradients with respect to the prediction and all
+parameters. They are scalars, or predicted for each element. Likelihoods are
+timed in turn, round after round, and the fastest round counts. On JAX the last
+columns are the bytes that the program accesses, in arrays of the targets' size,
+by XLA's cost analysis.
 """
 
 import argparse
-import json
-import os
-import re
-import subprocess
-import sys
 import time
 
+import keras
 import numpy as np
+from keras import ops
 
-BACKENDS = ("tensorflow", "jax", "torch")
-KNOTS = 4096
-LARGEST_SHAPE = 4.0
+from keras_likelihood import likelihoods
 
-
-def plain_rho(x, shape, scale):
-    """Rho by its definition, each limit computed and then selected."""
-    from keras import ops
-
-    tiny = 1.2e-7
-    s = ops.square(x / scale)
-    half = 0.5 * s
-    b = ops.maximum(ops.abs(shape - 2), tiny)
-    sign = ops.where(shape >= 0, 1.0, -1.0)
-    a = sign * ops.maximum(ops.abs(shape), tiny)
-    value = b / a * (ops.power(s / b + 1, 0.5 * shape) - 1)
-    value = ops.where(shape == 2, half, value)
-    value = ops.where(shape == 0, ops.log1p(ops.minimum(half, 3e37)), value)
-    value = ops.where(shape == -np.inf, -ops.expm1(-half), value)
-    steep = ops.expm1(ops.minimum(half, 87.0))
-    return ops.where(shape == np.inf, steep, value)
+CASES = {
+    "normal": {"scale": 0.7},
+    "robust_rho": {"shape": 1.2, "scale": 0.7},
+    "student_t": {"df": 4.0, "scale": 0.7},
+    "beta": {"concentration": 3.0},
+    "gamma": {"shape": 2.0},
+    "negative_binomial": {"dispersion": 0.5},
+    "von_mises": {"concentration": 2.0},
+}
+KINDS = ("scalar", "element-wise")
 
 
-def plain_log_partition(shape, values, tangents):
-    """Cubic Hermite spline through uniform knots on [0, LARGEST_SHAPE]."""
-    from keras import ops
+def compiled_step(name, kind, size):
+    """A function that runs one step and waits, and the arrays it accesses."""
+    rng = np.random.default_rng(0)
+    likelihood = likelihoods.get(name)
+    y, prediction = rng.uniform(0.2, 0.8, (2, size)).astype("float32")
+    if likelihood.is_discrete:
+        y = rng.poisson(prediction).astype("float32")
+    if likelihood.prediction_constraint is None:
+        prediction = rng.normal(size=size).astype("float32")
+    values = [np.float32(value) for value in CASES[name].values()]
+    if kind == "element-wise":
+        factor = rng.uniform(0.5, 1.8, size).astype("float32")
+        values = [value * factor for value in values]
 
-    position = ops.clip(
-        shape * (KNOTS / LARGEST_SHAPE), 0.0, KNOTS - 1.0 - 1e-3
-    )
-    low = ops.floor(position)
-    t = position - ops.stop_gradient(low)
-    low = ops.cast(low, "int32")
-    v0, v1 = ops.take(values, low), ops.take(values, low + 1)
-    d0, d1 = ops.take(tangents, low), ops.take(tangents, low + 1)
-    t2 = t * t
-    t3 = t2 * t
-    h1 = -2 * t3 + 3 * t2
-    h11 = t3 - t2
-    return v0 * (1 - h1) + v1 * h1 + d0 * (h11 - t2 + t) + d1 * h11
+    def loss(prediction, *values):
+        parameters = dict(zip(CASES[name], values, strict=True))
+        return ops.mean(likelihood(prediction, **parameters).nll(y))
 
-
-def losses():
-    """The variants: functions of (y, prediction, shape, scale)."""
-    from keras import ops
-
-    from keras_likelihood.likelihoods import Normal, RobustRho
-    from keras_likelihood.likelihoods.log_partition import value_and_slope
-
-    step = LARGEST_SHAPE / KNOTS
-    knots = step * np.arange(KNOTS + 1)
-    knots = ops.convert_to_tensor(knots, dtype="float32")
-    values, slopes = value_and_slope(knots)
-    tangents = slopes * step
-
-    def normal(y, prediction, shape, scale):
-        return ops.mean(Normal(prediction, scale=scale).nll(y))
-
-    def ours(y, prediction, shape, scale):
-        nll = RobustRho(prediction, shape=shape, scale=scale).nll(y)
-        return ops.mean(nll)
-
-    def plain(y, prediction, shape, scale):
-        nll = plain_rho(y - prediction, shape, scale) + ops.log(scale)
-        return ops.mean(nll + plain_log_partition(shape, values, tangents))
-
-    return {"normal": normal, "ours": ours, "plain": plain}
-
-
-def passes(text: str, size: int) -> tuple[int, int]:
-    """Kernels of a compiled JAX step, and the large arrays they touch."""
-    entry = text[text.index("ENTRY") :]
-    large = f"[{size}"
-    made = dict(re.findall(r"^\s*(?:ROOT )?%(\S+) = (.*)$", entry, re.M))
-    kernels = [v for v in made.values() if " fusion(" in v]
-    touched = 0
-    for line in kernels:
-        result, arguments = line.split(" fusion(", 1)
-        names = re.findall(r"%([\w.\-]+)", arguments.split(")", 1)[0])
-        touched += result.count(large)
-        touched += sum(
-            made.get(n, "").split("(")[0].count(large) for n in names
-        )
-    return len(kernels), touched
-
-
-def compiled_step(loss, arguments):
-    """A function of no arguments that runs forward and backward, and waits."""
-    import keras
-
-    y, *inputs = arguments
+    inputs = [ops.convert_to_tensor(x) for x in (prediction, *values)]
+    y = ops.convert_to_tensor(y)
     backend = keras.backend.backend()
-    if backend == "tensorflow":
-        import tensorflow as tf
-
-        y, *inputs = map(tf.constant, (y, *inputs))
-
-        @tf.function
-        def step(y, *inputs):
-            with tf.GradientTape() as tape:
-                tape.watch(inputs)
-                value = loss(y, *inputs)
-            return value, tape.gradient(value, inputs)
-
-        return lambda: step(y, *inputs)[0].numpy()
     if backend == "jax":
         import jax
 
-        step = jax.jit(jax.value_and_grad(loss, argnums=(1, 2, 3)))
-        step = step.lower(y, *inputs).compile()
-        run = lambda: jax.block_until_ready(step(y, *inputs))  # noqa: E731
-        run.passes = passes(step.as_text(), len(y))
-        return run
+        def total(y_true, *inputs):
+            nonlocal y
+            y = y_true
+            return loss(*inputs)
+
+        every = tuple(range(1, 1 + len(inputs)))
+        step = jax.jit(jax.value_and_grad(total, argnums=every))
+        target = y
+        step = step.lower(target, *inputs).compile()
+        accessed = step.cost_analysis()["bytes accessed"] / (4 * size)
+        return lambda: jax.block_until_ready(step(target, *inputs)), accessed
+    if backend == "tensorflow":
+        import tensorflow as tf
+
+        @tf.function
+        def step(*inputs):
+            with tf.GradientTape() as tape:
+                tape.watch(inputs)
+                value = loss(*inputs)
+            return tape.gradient(value, inputs)
+
+        return lambda: step(*inputs)[0].numpy(), np.nan
     import torch
 
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    y = torch.tensor(y, device=device)
-    inputs = [torch.tensor(v, device=device).requires_grad_() for v in inputs]
-
-    def step():
-        for v in inputs:
-            v.grad = None
-        loss(y, *inputs).backward()
-        return inputs[0].grad[-1].item()
-
-    return step
-
-
-def residuals(size: int):
-    """`(y, prediction)` and the parameters by kind, on the device."""
-    import keras
-
-    rng = np.random.default_rng(0)
-    # A million draws, repeated: drawing more takes longer than the study.
-    drawn = min(size, 1_000_000)
-
-    def repeated(values):
-        values = np.resize(values.astype("float32"), size)
-        if keras.backend.backend() != "jax":
-            return values
-        import jax
-
-        return jax.device_put(values)
-
-    y = repeated(rng.standard_t(3, drawn))
-    prediction = repeated(rng.normal(size=drawn))
-    return (y, prediction), {
-        "scalar": (np.float32(1.2), np.float32(0.7)),
-        "element-wise": (
-            repeated(rng.uniform(0, 3, drawn)),
-            repeated(rng.uniform(0.5, 2, drawn)),
-        ),
-    }
-
-
-def measure(size: int, rounds: int) -> dict:
-    """Milliseconds passed and computed, and passes of each variant."""
-    targets, parameters = residuals(size)
-    variants = losses()
-    steps = {
-        f"{name}, {kind}": compiled_step(loss, (*targets, *values))
-        for kind, values in parameters.items()
-        for name, loss in variants.items()
-    }
-    best = {name: np.array([np.inf, np.inf]) for name in steps}
-    for step in steps.values():
-        step()
-    for _ in range(rounds):
-        for name, step in steps.items():
-            start = now()
-            step()
-            best[name] = np.minimum(best[name], now() - start)
-    return {
-        name: (*(1e3 * s).tolist(), getattr(steps[name], "passes", None))
-        for name, s in best.items()
-    }
-
-
-def now():
-    """Seconds that passed and that were computed."""
-    return np.array([time.perf_counter(), time.process_time()])
-
-
-def run(backend: str, size: int, rounds: int) -> dict:
-    """`measure` in a process of its own, on the named backend."""
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    paths = [root, os.environ.get("PYTHONPATH", "")]
-    environment = os.environ | {
-        "KERAS_BACKEND": backend,
-        "TF_CPP_MIN_LOG_LEVEL": "3",
-        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-    }
-    command = [sys.executable, os.path.abspath(__file__), "--measure"]
-    command += ["--residuals", str(size), "--rounds", str(rounds)]
-    done = subprocess.run(
-        command, env=environment, check=True, stdout=subprocess.PIPE, text=True
+    inputs = [x.requires_grad_() for x in inputs]
+    return (
+        lambda: torch.autograd.grad(loss(*inputs), inputs)[0][-1].item(),
+        np.nan,
     )
-    return json.loads(done.stdout.splitlines()[-1])
 
 
-def report(backend: str, measured: dict, show_passes: bool) -> None:
-    for name, (ms, computed, counted) in measured.items():
-        kind = name.split(", ")[1]
-        normal, plain = (measured[f"{n}, {kind}"] for n in ("normal", "plain"))
-        line = (
-            f"{backend:<11}{name:<22}{ms:9.3f} ms"
-            f"{ms / normal[0]:8.2f} x normal{ms / plain[0]:8.2f} x plain"
-            f"  computed {computed / normal[1]:6.2f}{computed / plain[1]:6.2f}"
-        )
-        if show_passes and counted:
-            line += f"{counted[0]:5} kernels, {counted[1]:3} arrays"
-        print(line)
+def measure(size, names, rounds):
+    """Milliseconds and accessed arrays by likelihood and kind."""
+    steps = {
+        (name, kind): compiled_step(name, kind, size)
+        for kind in KINDS
+        for name in names
+    }
+    best = dict.fromkeys(steps, np.inf)
+    for _ in range(rounds + 1):
+        for key, (step, _) in steps.items():
+            start = time.perf_counter()
+            step()
+            best[key] = min(best[key], time.perf_counter() - start)
+    return {key: (1e3 * best[key], steps[key][1]) for key in steps}
 
 
-def _default_backends() -> list[str]:
-    chosen = os.environ.get("KERAS_BACKEND")
-    return [chosen] if chosen else list(BACKENDS)
+def table(found):
+    """Markdown: time over the normal's and arrays accessed."""
+    lines = [
+        "| likelihood | scalar: time | arrays | element-wise: time | arrays |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for name in dict.fromkeys(name for name, _ in found):
+        cells = [name]
+        for kind in KINDS:
+            ms, arrays = found[name, kind]
+            cells += [f"{ms / found['normal', kind][0]:.2f}x", f"{arrays:.0f}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
-def main(argv: list[str] | None = None) -> dict[str, dict]:
-    """Measures and prints; returns time and passes by backend, variant."""
+def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--backends", nargs="+", default=_default_backends())
-    parser.add_argument(
-        "--residuals", "--size", dest="size", type=int, default=1_000_000
-    )
-    parser.add_argument("--passes", action="store_true")
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument(
-        "--measure", action="store_true", help=argparse.SUPPRESS
-    )
-    options = parser.parse_args(argv)
-    if options.measure:
-        print(json.dumps(measure(options.size, options.rounds)))
-        return {}
-    results = {}
-    for backend in options.backends:
-        results[backend] = run(backend, options.size, options.rounds)
-        report(backend, results[backend], options.passes)
-    return results
+    parser.add_argument("--sizes", type=int, nargs="+", default=[2**21, 2**26])
+    parser.add_argument("--likelihoods", nargs="+", default=[*CASES])
+    parser.add_argument("--rounds", type=int, default=10)
+    options = parser.parse_args()
+    for size in options.sizes:
+        found = measure(size, options.likelihoods, options.rounds)
+        normal = [f"{found['normal', kind][0]:.2f} ms" for kind in KINDS]
+        print(f"{size} elements, the normal's {' and '.join(normal)}\n")
+        print(table(found) + "\n")
 
 
 if __name__ == "__main__":

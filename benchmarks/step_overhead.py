@@ -58,10 +58,13 @@ def main():
         )
     if not options.skip_nll:
         script = os.path.join(os.path.dirname(__file__), "robust_rho_nll.py")
-        subprocess.run(
-            [sys.executable, script, "--backends", *options.backends],
-            check=True,
-        )
+        for backend in options.backends:
+            environment = os.environ | {"KERAS_BACKEND": backend}
+            subprocess.run(
+                [sys.executable, script, "--sizes", "1000000"],
+                env=environment,
+                check=True,
+            )
 
 
 def installed_backends():

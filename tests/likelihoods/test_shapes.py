@@ -1,9 +1,14 @@
 """Targets of every likelihood have the shape of its outcomes."""
 
+import pathlib
+import re
+
+import keras
 import numpy as np
 import pytest
 from keras import ops
 
+import keras_likelihood as kl
 from keras_likelihood import likelihoods
 from keras_likelihood.likelihoods.mixture import EnsembleDistribution
 from tests.contracts import LIKELIHOODS, predictions_for, targets_for
@@ -154,3 +159,37 @@ def test_the_standard_deviation_is_the_root_of_the_variance():
     vector = likelihoods.MultivariateNormal(covariance="diagonal")
     made = vector(np.zeros((3, 2), "float32"), scale=(1.0, 3.0))
     np.testing.assert_allclose(made.std(), [[1, 3]] * 3, rtol=1e-6)
+
+
+def test_the_quantile_guide_counts_each_target_once(capsys):
+    page = pathlib.Path(__file__).parents[2] / "docs/guides/quantiles.md"
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    names: dict = {}
+    for block in blocks:
+        if "matplotlib" not in block:
+            exec(block, names)
+    assert names["lower"].shape == names["upper"].shape == (500, 1)
+    printed = capsys.readouterr().out
+    raw, conformal = map(int, re.findall(r"(\d+)% of the new", printed))
+    # The binomial standard error of 500 targets at 90 % is 1.3 %.
+    assert 65 <= raw <= 97
+    assert 85 <= conformal <= 96
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_targets_given_to_fit_are_scored_by_the_distribution(members, rng):
+    x = rng.normal(size=(20, 2)).astype("float32")
+    y = x[:, 0] + 1
+
+    def model():
+        inputs = keras.Input((2,))
+        return kl.LikelihoodModel(inputs, kl.layers.ScaleHead(1)(inputs))
+
+    found = model() if members == 1 else kl.Ensemble(model, members=2)
+    found.compile("sgd", loss=kl.losses.NormalLoss())
+    found.fit(x, y, verbose=0)
+    made = found.predict_distribution(x, verbose=0)
+    for method in ("nll", "cdf", "crps"):
+        column = call(made, method, y[:, None])
+        assert column.shape == (20, 1)
+        np.testing.assert_array_equal(call(made, method, y), column)
