@@ -101,7 +101,7 @@ def map_array(file: IO[bytes], path: Path) -> Array:
         mode: Any = "r+" if file.writable() else "r"
         if not math.prod(shape):
             return np.zeros(shape, dtype)
-        return np.memmap(file, dtype, mode, file.tell(), shape, order)  # type: ignore[call-overload, no-any-return]
+        return np.memmap(file, dtype, mode, file.tell(), shape, order)  # type: ignore[call-overload]
 
 
 def read_arrays(
@@ -155,7 +155,7 @@ def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Array:
                 raise ValueError(f"{len(left)} bytes are missing")
         # The checksum is compared at the end of the entry.
         file.read(1)
-    return array.reshape(shape, order=order)  # type: ignore[call-overload, no-any-return]
+    return array.reshape(shape, order=order)  # type: ignore[call-overload]
 
 
 def check_sizes(archive: zipfile.ZipFile, path: Path, size: int) -> None:

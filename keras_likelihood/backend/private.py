@@ -82,7 +82,7 @@ def exclude_from_weight_decay(optimizer: Any, variables: list[Any]) -> None:
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     if not getattr(optimizer, "weight_decay", None):
         return
-    excluded = getattr(optimizer, "_exclude_from_weight_decay", set())
+    excluded: Any = getattr(optimizer, "_exclude_from_weight_decay", set())
     keys = {optimizer._var_key(variable) for variable in variables}
     optimizer._exclude_from_weight_decay = excluded | keys
     optimizer._exclude_from_weight_decay_cache = {}
