@@ -147,7 +147,10 @@ class Regressor(RegressorMixin, TableEstimator):
         return found[:, 0]
 
     def predict_distribution(self, X):  # noqa: N803
-        """The distribution of each row's target.
+        """The distribution of each row's target, before calibration.
+
+        Its `interval` is the interval of the mixture. `Regressor.interval` is
+        calibrated.
 
         Returns:
             An `EnsembleDistribution` of `(n, 1)` numbers with `nll`, `cdf`,
