@@ -79,7 +79,7 @@ class LinearModel:
         learned = [] if held is None else [*held.learned().values()]
         self._noise = learned_noise(model)
         self._learned = [parameter.unconstrained for parameter in learned]
-        self._gradients = compiled(self._value_and_gradients)
+        self._gradients: Any = compiled(self._value_and_gradients)
 
     @classmethod
     def of(cls, model: Any, weights: list[Any]) -> "LinearModel | None":
