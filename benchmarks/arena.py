@@ -193,10 +193,11 @@ def main():
                 name: None if v is None else round(float(v), 5)
                 for name, v in losses.items()
             }
-        STORE.write_text(json.dumps(list(runs.values()), indent=1) + "\n")
+        lines = ",\n".join(map(json.dumps, runs.values()))
+        STORE.write_text(f"[{lines}]\n")
     runs = json.loads(STORE.read_text())
-    made = {half: table(runs, half) for half in ("report", "development")}
-    print("\n\n".join(made.values()))
+    for half in sorted({run["half"] for run in runs}):
+        print(f"{half}\n\n{table(runs, half)}\n")
 
 
 if __name__ == "__main__":
