@@ -91,7 +91,7 @@ class Identity(Constraint):
 class Exp(Constraint):
     """`exp(x)`, onto (0, inf).
 
-    >>> Exp().inverse(1.0)
+    >>> float(kl.constraints.Exp().inverse(1.0))
     0.0
     """
 
@@ -197,7 +197,7 @@ class Increasing(Constraint):
 def get(identifier: Any) -> Constraint:
     """Returns a constraint, given an instance, a class, a name or a config.
 
-    >>> get("shifted_softplus")
+    >>> kl.constraints.get("shifted_softplus")
     ShiftedSoftplus(offset=0.01)
     """
     kinds = Identity, Exp, Softplus, ShiftedSoftplus, AffineSigmoid, Increasing

@@ -185,8 +185,9 @@ def censored(
         Float32 array of the shape of `y` with an additional last axis of 2,
         the lower and the upper bound.
 
-    >>> censored([3.0, 5.0], event=[1, 0])
-    [[3., 3.], [5., inf]]
+    >>> print(kl.censored([3.0, 5.0], event=[1, 0]))
+    [[ 3.  3.]
+     [ 5. inf]]
     """
     given = {name for name, value in locals().items() if value is not None}
     if given != {"lower", "upper"} and not (

@@ -54,7 +54,7 @@ class Likelihood:
     outcomes, and draws `(count, ...)` such as the result of `sample`.
 
     >>> y = np.array([0.0, 3.0])
-    >>> Normal(prediction=y, scale=2.0).cdf(y)
+    >>> kl.likelihoods.Normal(y, scale=2.0).as_numpy().cdf(y).tolist()
     [0.5, 0.5]
     """
 
