@@ -284,7 +284,8 @@ def make_loss(case):
         name = family.parameter or "scale"
         parameters = {name: kl.DataParameter(ROWS)}
     own = getattr(kl.losses, f"{camel(family.name)}Loss", None)
-    if own is not None:
+    known = {p.name for p in kl.likelihoods.get(family.name).parameters}
+    if own is not None and set(parameters) <= known:
         return own(**parameters)
     return kl.losses.LikelihoodLoss(family.name, **parameters)
 
