@@ -47,6 +47,7 @@ quick = "DOCS_QUICK" in os.environ
 if quick:
     extensions.remove("sphinx_gallery.gen_gallery")
     suppress_warnings = ["toc.not_readable", "myst.xref_missing"]
+    suppress_warnings += ["image.not_readable", "ref.doc"]
 exclude_patterns = [
     "gallery/*",
     "**/GALLERY_HEADER.rst",
