@@ -81,7 +81,7 @@ def test_another_number_of_classes(rng):
     fitted = GlobalScaling().fit_arrays(
         rng.normal(size=(60, 3)), [0, 1, 2] * 20
     )
-    with pytest.raises(ValueError, match="the 3 classes.*Received: 5 classes"):
+    with pytest.raises(ValueError, match="must have 3 columns.*Received: 5"):
         fitted.calibrate(rng.normal(size=(4, 5)))
     with pytest.raises(ValueError, match="must be numbers.*complex"):
         fitted.calibrate(rng.normal(size=(4, 3)) + 1j)
