@@ -49,7 +49,6 @@ if quick:
     suppress_warnings = ["toc.not_readable", "myst.xref_missing"]
     suppress_warnings += ["image.not_readable", "ref.doc"]
 exclude_patterns = [
-    "gallery/*",
     "**/GALLERY_HEADER.rst",
     "paper/*",
     "reference/*.py",
@@ -130,9 +129,9 @@ autodoc_default_options = {
 }
 
 sphinx_gallery_conf = {
-    "examples_dirs": "gallery",
+    "examples_dirs": "../examples",
     "gallery_dirs": "auto_gallery",
-    "filename_pattern": r"/plot_",
+    "filename_pattern": r"/\w+\.py$",
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
     "write_computation_times": False,

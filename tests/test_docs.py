@@ -256,7 +256,7 @@ def test_every_likelihood_is_in_the_decision_table():
         and issubclass(found, kl.likelihoods.Likelihood)
         and name not in BASES
     }
-    chart = (DOCS / "gallery" / "plot_7_which_likelihood.py").read_text()
+    chart = (DOCS / "extensions" / "likelihood_chart.py").read_text()
     for name in listed:
         assert f'": "{name}"' in chart, name
 

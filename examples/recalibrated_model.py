@@ -7,6 +7,9 @@ usable, but its probabilities are not. Fitting a temperature to validation data
 corrects them.
 """
 
+import pathlib
+import tempfile
+
 import keras
 import numpy as np
 
@@ -36,11 +39,14 @@ network.compile("adam", "sparse_categorical_crossentropy")
 network.fit(x, y, epochs=60, verbose=0)
 
 # %%
-# The network does not change. A temperature is fitted that is linear in the
-# features of its last hidden layer. The result is a Keras model again.
+# The file is read and does not change. A temperature is fitted that is linear
+# in the features of the last hidden layer. The result is a Keras model again.
 
+path = pathlib.Path(tempfile.mkdtemp()) / "model.keras"
+network.save(path)
 scaling = kl.recalibration.LinearFeatureScaling()
-scaling.fit(network, *clouds(1000, seed=2))
+scaling.fit(path, *clouds(1000, seed=2))
+scaling.model.save(path.with_name("calibrated.keras"))
 x_test, y_test = clouds(3000, seed=3)
 figure = kl.plots.compare_reliability(
     y_test,

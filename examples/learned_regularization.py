@@ -36,7 +36,7 @@ def fit(regularizer):
 
 
 _, plain = fit(None)
-model, sparse = fit(kl.regularizers.MultiLasso())
+model, sparse = fit(kl.regularizers.MultiLasso(num_examples=len(x)))
 
 # %%
 

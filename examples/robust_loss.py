@@ -1,6 +1,6 @@
 """
-One network, three losses
-=========================
+A robust loss for targets that are partly wrong
+===============================================
 
 The noise of this curve increases to the right, and one target in ten is grossly
 wrong. The same small network is trained three times. Only its last layer and
@@ -48,7 +48,6 @@ def train(head, loss):
         h = keras.layers.Dense(64, activation="tanh")(h)
     model = kl.LikelihoodModel(inputs, head(h))
     model.compile(keras.optimizers.Adam(0.01), loss=loss)
-    # Long epochs, to save Keras the bookkeeping.
     copies = np.tile(x, (25, 1)), np.tile(y, (25, 1))
     model.fit(*copies, batch_size=150, epochs=6, verbose=0)
     return model
@@ -64,7 +63,6 @@ figure, axes = plt.subplots(
 )
 grid = np.linspace(-2, 2, 200, dtype="float32")[:, None]
 colours = ("#c05621", "#2b6cb0", "#2f855a")
-distance = {}
 for ax, (name, model), colour in zip(
     axes, models.items(), colours, strict=True
 ):
@@ -73,17 +71,15 @@ for ax, (name, model), colour in zip(
         keras.ops.convert_to_numpy(end)[:, 0] for end in fitted.interval(0.8)
     )
     middle = keras.ops.convert_to_numpy(fitted.prediction)[:, 0]
-    distance[name] = np.abs(middle - curve(grid[:, 0])).mean()
+    distance = np.abs(middle - curve(grid[:, 0])).mean()
     ax.plot(x, y, ".", color="0.78", markersize=3)
     ax.fill_between(grid[:, 0], low, high, color=colour, alpha=0.25, lw=0)
     ax.plot(grid, middle, color=colour, label="prediction, 80 % interval")
     ax.plot(grid, curve(grid), "k--", lw=1, label="truth")
     ax.set(title=name, xlabel="x")
     ax.legend(frameon=False, fontsize=8, loc="upper left")
+    print(f"{name:20} mean distance to the truth {distance:.3f}")
 axes[0].set_ylabel("y")
-
-for name, value in distance.items():
-    print(f"{name:20} mean distance to the truth {value:.3f}")
 
 # %%
 # With squared error, the wrong targets shift the prediction upwards, and all

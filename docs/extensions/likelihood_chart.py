@@ -1,13 +1,8 @@
-"""
-Which likelihood do I need?
-===========================
-
-This chart leads from the kind of target to a suitable likelihood. The table on
-the page *Which likelihood do I need?* lists the loss, head and parameters of
-each.
-"""
+"""The chart from the kind of a target to its likelihood."""
 
 import matplotlib.pyplot as plt
+import numpy as np
+from keras import ops
 from matplotlib.patches import FancyBboxPatch
 
 chart = {
@@ -112,31 +107,47 @@ def draw(axes, parts, y, colour):
     return y
 
 
-figure, axes = plt.subplots(figsize=(9, 11.5), layout="constrained")
-titles = {
-    KIND: "What is your target?",
-    CASE: "What about it?",
-    NAME: "Your likelihood",
-}
-for (left, width), title in titles.items():
-    middle = left + width / 2
-    axes.text(middle, 1.0, title, ha="center", color=GREY, size=13)
-end = draw(axes, chart, 0.0, BLUE)
-axes.text(
-    0,
-    end + 0.1,
-    "If you do not see it as it is, this goes around a likelihood of numbers:",
-    color=GREY,
-    size=12,
-)
-end = draw(axes, around, end - 0.9, GREEN)
-axes.set(xlim=(-0.1, 10.1), ylim=(end + 0.6, 1.6))
-axes.axis("off")
+def which_likelihood():
+    """Draws the chart."""
+    figure, axes = plt.subplots(figsize=(9, 11.5), layout="constrained")
+    titles = {
+        KIND: "What is your target?",
+        CASE: "What about it?",
+        NAME: "Your likelihood",
+    }
+    for (left, width), title in titles.items():
+        middle = left + width / 2
+        axes.text(middle, 1.0, title, ha="center", color=GREY, size=13)
+    end = draw(axes, chart, 0.0, BLUE)
+    axes.text(
+        0,
+        end + 0.1,
+        "If you do not see it as it is, wrap a likelihood of numbers:",
+        color=GREY,
+        size=12,
+    )
+    end = draw(axes, around, end - 0.9, GREEN)
+    axes.set(xlim=(-0.1, 10.1), ylim=(end + 0.6, 1.6))
+    axes.axis("off")
 
-# %%
-# Follow a line from left to right. The names on the right are classes of
-# ``kl.likelihoods``. Each has a loss, such as ``kl.losses.NormalLoss``.
-#
-# All of them except quantiles are complete likelihoods. If two seem suitable,
-# train both and keep the one with the lower loss on held-out data, or use
-# ``kl.compare``.
+
+def shapes_of_rho():
+    """Draws `RobustRho` from the Cauchy to the normal."""
+    import keras_likelihood as kl
+
+    residual = np.linspace(-6, 6, 401, dtype="float32")[:, None]
+    shapes = {0.0: "Cauchy", 0.5: "", 1.0: "smooth L1", 1.5: "", 2.0: "normal"}
+
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(9, 3.4), layout="constrained"
+    )
+    for i, (shape, name) in enumerate(shapes.items()):
+        likelihood = kl.likelihoods.RobustRho(0 * residual, shape=shape)
+        nll = ops.convert_to_numpy(likelihood.nll(residual))
+        colour = plt.get_cmap("viridis")(i / len(shapes))
+        label = f"shape {shape} {name}"
+        left.plot(residual, nll, color=colour, label=label)
+        right.plot(residual[1:], np.diff(nll[:, 0]) / 0.03, color=colour)
+    left.set(xlabel="residual / scale", ylabel="negative log-likelihood")
+    left.legend(frameon=False)
+    right.set(xlabel="residual / scale", ylabel="pull on the prediction")

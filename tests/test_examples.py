@@ -1,0 +1,53 @@
+"""The programs in `examples/` run, and their text says what they print."""
+
+import pathlib
+import re
+import runpy
+
+import pytest
+
+FOLDER = pathlib.Path(__file__).parents[1] / "examples"
+PROGRAMS = sorted(path.stem for path in FOLDER.glob("*.py"))
+
+
+def numbers(text: str) -> list[float]:
+    return [float(n) for n in re.findall(r"(?<![\w.])\d+\.?\d*", text)]
+
+
+CHECKS = {
+    "conformal_sets": lambda n: abs(n[1] - n[0]) < 6 and abs(n[7] - 99) < 2,
+    "csv_to_intervals": lambda n: n[-3] < 65 and 80 <= n[-2] <= 97,
+    "scale_head": lambda n: 82 <= n[0] <= 97,
+    "wrong_labels": lambda n: n[-1] >= 90,
+}
+"""What the texts of the programs claim about the printed numbers."""
+
+
+def test_twelve_programs():
+    assert len(PROGRAMS) == 12
+    readme = (FOLDER / "README.md").read_text()
+    assert sorted(re.findall(r"^\| `(\w+)\.py`", readme, re.M)) == PROGRAMS
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_is_short_and_takes_no_options(name):
+    text = (FOLDER / f"{name}.py").read_text()
+    assert 30 <= len(text.splitlines()) <= 90
+    assert "argparse" not in text and "sys.argv" not in text
+    assert text.startswith('"""\n') and "# %%" in text
+
+
+@pytest.mark.few(0)
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_runs(name, tmp_path, monkeypatch, capsys):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pytest.importorskip("sklearn")
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(FOLDER / f"{name}.py"))
+    figures = pyplot.get_fignums()
+    pyplot.close("all")
+    printed = capsys.readouterr().out
+    assert figures
+    check = CHECKS.get(name)
+    assert check is None or check(numbers(printed)), printed
