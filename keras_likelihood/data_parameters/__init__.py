@@ -5,7 +5,10 @@ from keras_likelihood.data_parameters.file_table import FileTable
 from keras_likelihood.data_parameters.indexed import indexed
 from keras_likelihood.data_parameters.memory_table import MemoryTable
 from keras_likelihood.data_parameters.row_prior import RowPrior
-from keras_likelihood.data_parameters.sparse_rms_prop import SparseRMSProp
+from keras_likelihood.data_parameters.sparse_rms_prop import (
+    SparseRMSProp,
+    SparseSGD,
+)
 
 __all__ = [
     "DataParameter",
@@ -13,5 +16,6 @@ __all__ = [
     "MemoryTable",
     "RowPrior",
     "SparseRMSProp",
+    "SparseSGD",
     "indexed",
 ]

@@ -27,6 +27,7 @@ from keras_likelihood.data_parameters.row_prior import RowPrior, move_center
 from keras_likelihood.data_parameters.sparse_rms_prop import (
     RunningMean,
     SparseRMSProp,
+    SparseSGD,
 )
 from keras_likelihood.likelihoods.checks import check_argument
 
@@ -75,7 +76,8 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
             or `"element"`.
         fallback: value without an index: `"initial"` (default), or `"mean"`
             of the table at the end of training or at the last validation.
-        optimizer: a `SparseRMSProp` with other options, or `None`.
+        optimizer: a `SparseRMSProp` with other options, a `SparseSGD`, or
+            `None` for the rule of the parameter.
         prior: a `RowPrior`, which shrinks rows with few examples towards the
             center, or `None`. Not supported with a `FileTable`.
         table: storage of the rows, a `MemoryTable` (default) or a `FileTable`.
@@ -92,7 +94,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         constraint: Any = None,
         dimension: str = "scalar",
         fallback: str = "initial",
-        optimizer: SparseRMSProp | None = None,
+        optimizer: SparseRMSProp | SparseSGD | None = None,
         prior: RowPrior | None = None,
         table: MemoryTable | FileTable | None = None,
     ) -> None:
@@ -100,7 +102,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         _check_count("num_examples", num_examples)
         is_allowed = fallback in ("initial", "mean")
         check_argument("fallback", fallback, is_allowed, "'initial' or 'mean'")
-        _check_kind("optimizer", optimizer, SparseRMSProp)
+        _check_kind("optimizer", optimizer, SparseRMSProp, SparseSGD)
         _check_kind("prior", prior, RowPrior)
         _check_kind("table", table, MemoryTable, FileTable)
         SparseRMSProp(learning_rate)
@@ -138,7 +140,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
             )
         self._likelihood, self.name = likelihood, name
         declared = likelihood.parameter(name)
-        self.follows: bool = declared.is_followed
+        self.follows: bool = declared.row_rule == "running_mean"
         self._constraint = self.constraint or declared.constraint
         self.start = declared.initial if self.initial is None else self.initial
         with np.errstate(over="ignore"):
@@ -152,7 +154,8 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
                 f"{likelihood.name()} is a running mean. "
                 f"Received: prior={self.prior}, optimizer={self.optimizer}"
             )
-        optimizer = self.optimizer or SparseRMSProp()
+        sgd = declared.row_rule == "sgd"
+        optimizer = self.optimizer or (SparseSGD() if sgd else SparseRMSProp())
         rate = self.learning_rate or optimizer.learning_rate or declared.rate
         self._rule: Any = RunningMean(rate)
         if not self.follows:

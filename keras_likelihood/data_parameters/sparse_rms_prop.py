@@ -140,3 +140,33 @@ class SparseRMSProp(FromArguments, RowRule):
         if self.weight_decay:
             move = move + rate * self.weight_decay * value
         return ops.stack([value - move, square, *velocity], axis=1)
+
+
+@serializable
+@dataclasses.dataclass(frozen=True)
+class SparseSGD(FromArguments, RowRule):
+    """Gradient descent for the rows of a batch.
+
+        d <- d - learning_rate g
+
+    `g` is the gradient of the loss of the row's own example, so the step does
+    not depend on the size of the batch.
+
+    Args:
+        learning_rate: step size, `> 0`. Defaults to `None`: the default of
+            the parameter.
+    """
+
+    learning_rate: float | None = None
+
+    def __post_init__(self) -> None:
+        rate = self.learning_rate
+        fits = rate is None or rate > 0
+        check_argument("learning_rate", rate, fits, "> 0 or None")
+
+    def _move(self, state: Tensor, gradient: Tensor, visits: Tensor) -> Tensor:
+        rate: Any = self.learning_rate
+        # The loss is a mean over the examples of the batch.
+        batch = ops.cast(ops.shape(gradient)[0], gradient.dtype)
+        own = gradient * (batch / ops.maximum(visits, 1.0))[:, None]
+        return state - rate * own[:, None]

@@ -11,13 +11,16 @@ from keras_likelihood.layers.parameter_layers import (
     GlobalParameter,
     PredictedParameter,
 )
+from keras_likelihood.layers.views import ImageView, TwoViews
 
 __all__ = [
     "GlobalParameter",
+    "ImageView",
     "LikelihoodHead",
     "PredictedParameter",
     "QuantilesHead",
     "RobustRhoHead",
     "ScaleHead",
     "TemperatureHead",
+    "TwoViews",
 ]

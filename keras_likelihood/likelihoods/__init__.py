@@ -39,6 +39,7 @@ from keras_likelihood.likelihoods.positive import (
 )
 from keras_likelihood.likelihoods.quantiles import Quantiles
 from keras_likelihood.likelihoods.robust_rho import RobustRho
+from keras_likelihood.likelihoods.sparse_noise import SparseNoise
 from keras_likelihood.likelihoods.student_t import StudentT
 from keras_likelihood.likelihoods.transformed import (
     Bijector,
@@ -79,6 +80,7 @@ __all__ = [
     "RobustRho",
     "Rounded",
     "Softmax",
+    "SparseNoise",
     "StudentT",
     "Transformed",
     "Truncated",

@@ -239,7 +239,7 @@ class NoisyLabels(Softmax, registered=False):
             neutral=True,
             size=lambda units: units,
             rate=FORGETTING,
-            is_followed=True,
+            row_rule="running_mean",
         ),
     )
 

@@ -369,7 +369,7 @@ class Likelihood:
 
     @method()
     def followed(self, name: str) -> Tensor:
-        """Values whose running mean a parameter with `is_followed` stores.
+        """Values whose running mean the rows of a `DataParameter` store.
 
         They have the shape of the parameter `name`, including the batch axis.
         """

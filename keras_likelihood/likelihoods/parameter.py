@@ -33,9 +33,10 @@ class Parameter:
         below: upper bound of fixed values. Defaults to no bound.
         rate: default learning rate of a `DataParameter`. A row is updated once
             per epoch, so its rate is far higher than the rate of a network.
-        is_followed: whether each row of a `DataParameter` is a running mean
-            of the values of `Likelihood.followed`, instead of a value learned
-            by gradient descent. The constraint is then the identity.
+        row_rule: how the rows of a `DataParameter` are learned: by
+            `"rms_prop"` (default) or `"sgd"`, or `"running_mean"` of the
+            values of `Likelihood.followed`. The constraint of a running mean
+            is the identity.
     """
 
     name: str
@@ -46,7 +47,7 @@ class Parameter:
     size: int | Callable[[int], int] | None = None
     below: float = math.inf
     rate: float = 0.05
-    is_followed: bool = False
+    row_rule: str = "rms_prop"
 
     def size_for(self, units: int) -> int | None:
         """Length of the vector, given the number of units."""
