@@ -131,7 +131,7 @@ autodoc_default_options = {
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_gallery",
-    "filename_pattern": r"/\w+\.py$",
+    "filename_pattern": r"/(?!noisy)\w+\.py$",
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
     "write_computation_times": False,

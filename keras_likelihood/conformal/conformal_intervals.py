@@ -118,9 +118,11 @@ class ConformalIntervals:
             (its mean) and `seconds`.
         model: a `ConformalRegressor` (after `fit`), which saves as `.keras`.
 
-    >>> fitted = ConformalIntervals().fit("model.keras", x_val, y_val)
-    >>> fitted.model.save("conformal.keras")
-    >>> lower, upper = fitted.interval(x, 0.9)
+    ```python
+    fitted = ConformalIntervals().fit("model.keras", x_val, y_val)
+    fitted.model.save("conformal.keras")
+    lower, upper = fitted.interval(x, 0.9)
+    ```
     """
 
     model_class = ConformalRegressor

@@ -59,9 +59,11 @@ class ConformalSets:
         report_: dict of `examples`, `accuracy` and `seconds`.
         model: a `ConformalClassifier` (after `fit`), which saves as `.keras`.
 
-    >>> fitted = ConformalSets().fit("model.keras", x_val, y_val)
-    >>> fitted.model.save("conformal.keras")
-    >>> sets = fitted.predict_set(x, 0.9)
+    ```python
+    fitted = ConformalSets().fit("model.keras", x_val, y_val)
+    fitted.model.save("conformal.keras")
+    sets = fitted.predict_set(x, 0.9)
+    ```
     """
 
     questions_: ClassVar[None] = None

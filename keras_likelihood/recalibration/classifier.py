@@ -34,8 +34,10 @@ class ClassifierRecalibrator:
         model: Keras model with calibrated probabilities (after `fit`). It is a
             copy, so training it does not change the original.
 
-    >>> fitted = GlobalScaling().fit("model.keras", x_val, y_val)
-    >>> fitted.model.save("calibrated.keras")
+    ```python
+    fitted = GlobalScaling().fit("model.keras", x_val, y_val)
+    fitted.model.save("calibrated.keras")
+    ```
     """
 
     uses_features: bool | str = False

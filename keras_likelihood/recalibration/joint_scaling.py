@@ -187,8 +187,10 @@ class GlobalScaling(JointScaling):
     T minimises the validation NLL, which is convex in 1 / T and solved
     exactly. The predicted classes do not change.
 
-    >>> scaling = GlobalScaling().fit_arrays(logits, y)
-    >>> scaling.temperature
+    ```python
+    scaling = GlobalScaling().fit_arrays(logits, y)
+    scaling.temperature
+    ```
     """
 
     def __init__(self) -> None:
@@ -218,8 +220,10 @@ class LinearScaling(JointScaling):
         offset, prior: as in `JointScaling`. The paper's predictor has
             `prior=None`.
 
-    >>> scaling = LinearScaling().fit_arrays(logits, y)
-    >>> probabilities = scaling.calibrate(test_logits)
+    ```python
+    scaling = LinearScaling().fit_arrays(logits, y)
+    probabilities = scaling.calibrate(test_logits)
+    ```
     """
 
     def __init__(
@@ -241,8 +245,10 @@ class LinearFeatureScaling(JointScaling):
         offset, prior: as in `JointScaling`. The paper's predictor has
             `prior=None`.
 
-    >>> scaling = LinearFeatureScaling().fit_arrays(logits, y, features)
-    >>> probabilities = scaling.calibrate(test_logits, test_features)
+    ```python
+    scaling = LinearFeatureScaling().fit_arrays(logits, y, features)
+    probabilities = scaling.calibrate(test_logits, test_features)
+    ```
     """
 
     def __init__(
@@ -304,7 +310,9 @@ class DeepScaling(JointScaling):
         seed: the random seed of the initial weights and the folds. Defaults to
             0.
 
-    >>> scaling = DeepScaling().fit_arrays(logits, y, features)
+    ```python
+    scaling = DeepScaling().fit_arrays(logits, y, features)
+    ```
     """
 
     def __init__(

@@ -22,9 +22,7 @@ def test_nll_is_that_of_the_paper(rng):
     hard = np.eye(4)[p.argmax(axis=1)]
     expected = -np.log(q[np.arange(5), y])
     expected += ((hard + signed - one_hot) ** 2).sum(axis=1)
-    np.testing.assert_allclose(
-        ops.convert_to_numpy(found), expected, rtol=1e-5
-    )
+    np.testing.assert_allclose(ops.convert_to_numpy(found), expected, rtol=1e-5)
     plain = SparseNoise(logits).nll(y)
     np.testing.assert_allclose(
         ops.convert_to_numpy(plain), -np.log(p[np.arange(5), y]), rtol=1e-4

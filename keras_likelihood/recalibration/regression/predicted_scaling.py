@@ -116,8 +116,10 @@ class AutoRescaling(RegressorRecalibrator):
         cross_validated_nll_: dict of names to the NLL on held-out rows, in
             units of the predicted scale.
 
-    >>> fitted = AutoRescaling().fit_arrays(prediction, y, features=features)
-    >>> fitted.method_, fitted.cross_validated_nll_
+    ```python
+    fitted = AutoRescaling().fit_arrays(prediction, y, features=features)
+    fitted.method_, fitted.cross_validated_nll_
+    ```
     """
 
     folds: int = 3

@@ -248,8 +248,10 @@ class GlobalRescaling(RegressorRecalibrator):
     Args:
         likelihood: `"auto"` (default), `"normal"` or `"student_t"`.
 
-    >>> fitted = GlobalRescaling().fit_arrays(prediction, y)
-    >>> lower, upper = fitted.calibrate(test_prediction).interval(0.9)
+    ```python
+    fitted = GlobalRescaling().fit_arrays(prediction, y)
+    lower, upper = fitted.calibrate(test_prediction).interval(0.9)
+    ```
     """
 
 
