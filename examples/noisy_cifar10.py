@@ -27,9 +27,7 @@ else:
     x, x_test, y_test = images[:1400], images[1400:], truth[1400:]
     width, epochs, batch = 8, 12, 50
 
-# %%
-# A pre-activation ResNet-18. Both views of each image are made on the device.
-
+# A pre-activation ResNet-18.
 inputs = keras.Input(x.shape[1:], dtype="uint8")
 strong = kl.layers.ImageView(warp=0.15, color=0.5, erase=x.shape[1] // 2)
 h = kl.layers.TwoViews(kl.layers.ImageView(), strong)(inputs)
