@@ -14,13 +14,15 @@ from keras_likelihood.likelihoods.output import split_output
 
 FEATURES = 5
 UNITS = 3
+OF_NOISY_LABELS = (likelihoods.NoisyLabels, likelihoods.SparseNoise)
 LIKELIHOODS = [
     found
     for found in (getattr(likelihoods, n) for n in likelihoods.__all__)
-    # A base class has no parameters of its own. `NoisyLabels` also has a
-    # prior, so it is not a distribution; see `test_noisy_labels.py`.
+    # A base class has no parameters of its own. Likelihoods of noisy labels
+    # also have a prior, so they are not distributions; see
+    # `test_noisy_labels.py` and `test_sparse_noise.py`.
     if "parameters" in vars(found)
-    and found not in (likelihoods.Likelihood, likelihoods.NoisyLabels)
+    and found not in (likelihoods.Likelihood, *OF_NOISY_LABELS)
 ]
 """Every likelihood that targets may follow, by discovery."""
 EAGERLY = keras.backend.backend() == "tensorflow"

@@ -60,11 +60,22 @@ def test_healthy_classifier(rng):
     assert not diagnosis, str(diagnosis)
 
 
+class Hidden(keras.layers.Layer):
+    """An activation that `compile` cannot recognise."""
+
+    def __init__(self, name):
+        super().__init__()
+        self.function = keras.activations.get(name)
+
+    def call(self, inputs):
+        return self.function(inputs)
+
+
 def test_probabilities_where_logits_belong(rng):
     x = rng.normal(size=(288, 3)).astype("float32")
     y = np.argmax(x + rng.normal(size=x.shape), axis=1)
     inputs = keras.Input((3,))
-    outputs = keras.layers.Dense(3, activation="softmax")(inputs)
+    outputs = Hidden("softmax")(keras.layers.Dense(3)(inputs))
     model = kl.LikelihoodModel(inputs, outputs)
     diagnosis = diagnose(fitted(model, kl.losses.SoftmaxLoss(), x, y), x, y)
     assert "probabilities_as_logits" in diagnosis.names
@@ -297,18 +308,15 @@ def test_labels_outside_their_range_are_seen(rng, loss):
 def test_logits_of_yes_and_no_may_lie_between_0_and_1(rng):
     x, y = kinds.data()
     y = (y > 0).astype("float32")
-    for activation, told in (("linear", False), ("sigmoid", True)):
-        model = kinds.make("functional", 1, activation)
-        last = model.layers[-1]
-        last.kernel.assign(0.02 * last.kernel)
-        last.bias.assign([0.5])
-        model = kl.LikelihoodModel.from_model(model)
-        loss = kl.losses.BernoulliLoss(temperature=1.0)
-        model.compile("sgd", loss=loss)
-        p = model.predict(x, verbose=0)
-        assert 0 < p.min() and p.max() < 1
-        names = diagnose(model, x, y).names
-        assert ("probabilities_as_logits" in names) is told
+    model = kinds.make("functional", 1, "linear")
+    last = model.layers[-1]
+    last.kernel.assign(0.02 * last.kernel)
+    last.bias.assign([0.5])
+    model = kl.LikelihoodModel.from_model(model)
+    model.compile("sgd", loss=kl.losses.BernoulliLoss(temperature=1.0))
+    p = model.predict(x, verbose=0)
+    assert 0 < p.min() and p.max() < 1
+    assert "probabilities_as_logits" not in diagnose(model, x, y).names
 
 
 @pytest.mark.parametrize("shape", ["file", "nested", "subclassed"])

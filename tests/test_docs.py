@@ -233,8 +233,8 @@ def test_another_number_in_a_table_is_noticed(tmp_path, monkeypatch):
 BASES = (
     *("Likelihood", "LocationScale", "CountLikelihood", "Multivariate"),
     *("PositiveLikelihood", "Parametrized", "Wrapper"),
-    # A softmax with a memory; the guide to wrong labels has it.
-    "NoisyLabels",
+    # Softmax with a memory or a noise; the guide to wrong labels has them.
+    *("NoisyLabels", "SparseNoise"),
 )
 
 

@@ -445,7 +445,7 @@ class TestRefusals:
                 {"learning_rate": 1.0, "optimizer": SparseRMSProp(0.1)},
                 "to the parameter or to its optimizer",
             ),
-            ({"optimizer": "rmsprop"}, "a SparseRMSProp of"),
+            ({"optimizer": "rmsprop"}, "a SparseRMSProp or a SparseSGD of"),
             ({"table": "scale.npy"}, "a MemoryTable or a FileTable of"),
         ],
     )

@@ -18,8 +18,8 @@ OF_ANY_LIKELIHOOD = ["CRPS", "LikelihoodLoss", "LocationScaleLoss"]
 # Their likelihoods are made from arguments; see `test_families.py`.
 OF_ANY_LIKELIHOOD += ["OrdinalLoss", "QuantilesLoss", "ZeroInflatedLoss"]
 OF_ANY_LIKELIHOOD += ["MultivariateNormalLoss", "MultivariateStudentTLoss"]
-# It has a memory of its examples; see `test_noisy_labels.py`.
-OF_ANY_LIKELIHOOD += ["NoisyLabelsLoss"]
+# They need rows; see `test_noisy_labels.py` and `test_sparse_noise.py`.
+OF_ANY_LIKELIHOOD += ["NoisyLabelsLoss", "SparseNoiseLoss"]
 LOSSES = [
     getattr(losses, n) for n in losses.__all__ if n not in OF_ANY_LIKELIHOOD
 ]

@@ -14,7 +14,8 @@ from tests.contracts import as_numpy
 LOSSES = {name: getattr(kl.losses, name) for name in kl.losses.__all__}
 # Their parameters are those of the likelihood that they are given.
 OF_ANY_LIKELIHOOD = ("CRPS", "LikelihoodLoss", "LocationScaleLoss")
-NEEDED = {"classes": 3, "levels": (0.1, 0.9), "memory": kl.DataParameter(3)}
+NEEDED = {"classes": 3, "levels": (0.1, 0.9)}
+NEEDED |= {name: kl.DataParameter(3) for name in ("memory", "noise")}
 
 
 def undocumented(cls):

@@ -15,6 +15,7 @@ OF_ANY |= {
     "NoisyLabelsLoss",
     "OrdinalLoss",
     "QuantilesLoss",
+    "SparseNoiseLoss",
     "ZeroInflatedLoss",
 }
 LOSSES = [getattr(losses, n) for n in losses.__all__ if n not in OF_ANY]

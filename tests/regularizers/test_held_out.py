@@ -411,6 +411,7 @@ def test_held_out_batches_are_not_trained_on(data):
 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation")
+@pytest.mark.filterwarnings("ignore:Your input ran out of data")
 def test_a_data_set_in_another_order_each_time_is_not_split(data):
     shuffled = tensorflow_batches(*data).unbatch().shuffle(64).batch(4)
     assert split_batches(shuffled) is None

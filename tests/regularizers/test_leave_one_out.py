@@ -57,7 +57,7 @@ def test_the_score_of_a_normal_target_is_press(rng):
     np.testing.assert_allclose(fit.freedom, hat.sum() - 1, rtol=2e-3)
 
 
-@pytest.mark.one_backend
+@pytest.mark.few(0)
 @pytest.mark.parametrize("kind", ["softmax", "bernoulli", "poisson"])
 def test_the_score_is_that_of_leaving_each_row_out(kind, rng):
     x = rng.standard_normal((30, 3))
