@@ -150,8 +150,7 @@ print(np.abs(plain.predict(x, verbose=0) - truth).mean())
 
 @pytest.mark.pages
 def test_table_of_the_readme(tmp_path):
-    for name in ("sklearn", "pandas"):
-        pytest.importorskip(name)
+    pytest.importorskip("sklearn")
     blocks = [b for b in readme_blocks("python") if "RobustRhoHead" not in b]
     (block,) = blocks
     (tmp_path / "examples").mkdir()

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+from typing import Any
 
 import numpy as np
 
@@ -41,10 +42,11 @@ def load_task(args):
             )
     if "logits" not in val:
         return RegressorTask(_as_regressor(val), test and _as_regressor(test))
-    own, judged = (
+    parts: Any = (
         data and {"features": None, **data, "own": data["logits"]}
         for data in (val, test)
     )
+    own, judged = parts
     from_logits = not (args.probabilities or val.get("are_probabilities"))
     options = {"changes_classes": args.change_classes}
     return ClassifierTask(own, judged, from_logits=from_logits, **options)
@@ -126,7 +128,7 @@ def _load_outputs(path):
     if suffix != ".npz":
         raise files.UsageError(f"Data must be .npz or .csv. Received: {path}")
     names = ("logits", "probs", "prediction", "scale", "features", "y")
-    found = files.read_arrays(path, (), names)
+    found: dict[str, Any] = files.read_arrays(path, (), names)
     if "probs" in found:
         found["logits"] = found.pop("probs")
         found["are_probabilities"] = True

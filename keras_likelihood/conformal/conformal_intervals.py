@@ -174,7 +174,8 @@ class ConformalIntervals:
 
     def fit_scores(self, scores: np.ndarray) -> "ConformalIntervals":
         """Calibrates by scores `(n, units)` of full trust; returns self."""
-        self.trust_, self._units = np.array(1.0), {}
+        self.trust_ = np.array(1.0)
+        self._units: dict = {}
         self.scores_ = conformal_scores.CalibrationScores.of(scores)
         return self
 

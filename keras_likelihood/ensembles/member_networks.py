@@ -79,13 +79,14 @@ class MemberNetworks(keras.Layer):
             outputs -= 1
         names = [f"hidden_{i}" for i in range(len(self.hidden))] + ["head"]
         self._dense = []
-        pairs = itertools.pairwise([input_shape[-1], *self.hidden, outputs])
+        sizes: list[Any] = [input_shape[-1], *self.hidden, outputs]
+        pairs = itertools.pairwise(sizes)
         for name, (size, units) in zip(names, pairs, strict=True):
             spread = 0.02 if name == "head" else math.sqrt(2 / size)
-            shape = (self.members, size, units)
+            shape: Any = (self.members, size, units)
             # On JAX, the initializers of Keras would compile for each shape.
             kernel = spread * random.standard_normal(shape, "float32")
-            bias = np.zeros((self.members, 1, units), "float32")
+            bias = np.zeros((self.members, 1, shape[2]), "float32")
             self._dense.append(
                 (
                     self._add(f"{name}_kernel", kernel),

@@ -25,8 +25,10 @@ from keras_likelihood.recalibration.steps import FittedSteps
 
 _MOST_CLASSES = 200
 _MOST_NUMBERS = 2**23
-_MAPS = (("vector", 4), ("vector", 1), ("matrix", 1), ("matrix", 0.1))
-_MAPS += (("matrix", 0.01),)
+_MAPS = (
+    *(("vector", 4.0), ("vector", 1.0)),
+    *(("matrix", 1.0), ("matrix", 0.1), ("matrix", 0.01)),
+)
 _LEAST_WEIGHT = 0.003
 EVIDENCE = 0.6
 """Power of the likelihood of held-out rows in the prior of the weights."""
@@ -122,7 +124,9 @@ class AutoScaling(ClassifierRecalibrator):
         more = None if features is None else features[::every]
         folds = random_folds(logits[::every], more, self.folds, self.seed)
         rows = np.arange(0, len(labels), every)
-        losses = {_fixed(t): np.empty(len(rows)) for t in (1.0, np.inf)}
+        losses: dict[Any, Array] = {
+            _fixed(t): np.empty(len(rows)) for t in (1.0, np.inf)
+        }
         for known in losses:
             logs = log_softmax(known._apply(logits[rows], None), axis=1)
             losses[known] = -logs[np.arange(len(rows)), labels[rows]]

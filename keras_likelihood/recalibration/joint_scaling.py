@@ -64,8 +64,8 @@ class JointScaling(ClassifierRecalibrator):
     def __post_init__(self) -> None:
         mapped, source = self.logit_map, self.temperature_from
         for name, fits, allowed in (
-            ("logit_map", mapped in steps.MAPS, [*steps.MAPS]),
-            ("temperature_from", source in SOURCES, [*SOURCES]),
+            ("logit_map", mapped in steps.MAPS, str([*steps.MAPS])),
+            ("temperature_from", source in SOURCES, str([*SOURCES])),
             ("strength", self.strength > 0, "> 0"),
             ("offset", self.offset >= 0, ">= 0"),
             ("prior", self.prior in ("evidence", None), "'evidence' or None"),

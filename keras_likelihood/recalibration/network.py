@@ -1,6 +1,7 @@
 """A parameter predicted by a linear map or a small network."""
 
 import itertools
+from typing import Any
 
 import keras
 import numpy as np
@@ -124,7 +125,7 @@ def run_network(parts, x):
 
 def fit_network(
     objective: LinkedObjective,
-    raw: Array,
+    raw: Any,
     hidden: tuple[int, ...],
     seed: int,
     has_prior: bool = True,

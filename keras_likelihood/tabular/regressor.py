@@ -175,7 +175,7 @@ class Regressor(RegressorMixin, TableEstimator):
             `(lower, upper)`, each `(n,)`.
         """
         found = self._with_intervals(X)
-        central = _Central(
+        central: Any = _Central(
             type(found.distribution), found.distribution.values()
         )
         bound = found.scores.threshold(coverage)
@@ -189,7 +189,7 @@ class _Central:
     Equations for quantiles take seconds to compile, so all calls share them.
     """
 
-    def __init__(self, kind: type[Likelihood], values: dict) -> None:
+    def __init__(self, kind: Any, values: dict[str, Any]) -> None:
         self._run = _compiled_ends(kind)
         self._values = values
 
@@ -246,7 +246,7 @@ def _scores(likelihood: Any, found: dict, y: Array, members: int) -> Array:
             name: np.repeat(found[name][rows], times if at else 1, axis=1)
             for at, name in enumerate(names)
         }
-        kind = EnsembleDistribution(likelihood, components=2 * times)
+        kind: Any = EnsembleDistribution(likelihood, components=2 * times)
         lower, upper = map(to_float64, _Central(kind, values).interval(LEVEL))
         outside = np.maximum(lower - y[rows], y[rows] - upper)
         spread = np.where(upper > lower, upper - lower, 1.0)

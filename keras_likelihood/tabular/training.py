@@ -136,13 +136,13 @@ class Training:
         members = np.arange(networks.members)
         is_out = (out[:, None] == members[:, None]).any(axis=2)
         self._rows = [np.flatnonzero(~is_out[:, j]) for j in members]
-        held_out = [random.permutation(np.flatnonzero(c)) for c in is_out.T]
-        count = min(_HELD_OUT, *map(len, held_out))
-        held_out = np.stack([rows[:count] for rows in held_out])
+        own = [random.permutation(np.flatnonzero(c)) for c in is_out.T]
+        count = min(_HELD_OUT, *map(len, own))
+        held_out = np.stack([rows[:count] for rows in own])
         y = y.astype("int32" if networks.classes else "float32")
         self._label_noise = label_noise
         # Every row starts with a memory, which must be positive.
-        shape = (len(y), networks.classes) if label_noise else (0, 1)
+        shape: Any = (len(y), networks.classes) if label_noise else (0, 1)
         memory = np.full((len(members), *shape), 1e-6, "float32")
         self._data = features, y, weight.astype("float32"), held_out
         self._round = compiled(self._train_and_judge, whole=True)
@@ -157,7 +157,8 @@ class Training:
         Returns:
             The mean held-out losses of the members after each round.
         """
-        settings, losses = self.settings, []
+        settings = self.settings
+        losses: list[float] = []
         size = settings.steps_per_round
         limit = math.ceil(settings.steps / size)
         batches = self._batches()
@@ -369,7 +370,7 @@ def distribution_by(
 ) -> Likelihood:
     """The mixture of the `chosen` members of each row, `(n, count)`."""
     prediction, parameters = split_output(outputs)
-    kind = EnsembleDistribution(likelihood, components=chosen.shape[1])
+    kind: Any = EnsembleDistribution(likelihood, components=chosen.shape[1])
     if len(prediction.shape) == 3:
         logits = ops.take_along_axis(prediction, chosen[:, :, None], axis=1)
         member = ops.reshape(logits, (chosen.shape[0], -1))
