@@ -15,8 +15,8 @@ import numpy as np
 
 import keras_likelihood as kl
 
-table = pathlib.Path(__file__).with_name("diabetes.csv")
-lines = table.read_text().splitlines()
+here = pathlib.Path(globals().get("__file__", ".")).parent
+lines = (here / "diabetes.csv").read_text().splitlines()
 head, rows = lines[0], np.random.default_rng(0).permutation(lines[1:])
 
 # %%

@@ -54,9 +54,9 @@ def assert_finite(*values):
         assert np.isfinite(as_numpy(value)).all()
 
 
-# Strengths need held-out rows, or a likelihood and data with another rule.
+# Strengths need rows that can be held out. Otherwise a warning says so.
 @pytest.mark.few(10)
-@pytest.mark.filterwarnings("ignore:No rule can choose the scales")
+@pytest.mark.filterwarnings("ignore:The scales of the regularizers of")
 @pytest.mark.parametrize("case", chosen(), ids=described)
 def test_features_hold_together(case, precision, tmp_path):
     if case.data == "tf.data":

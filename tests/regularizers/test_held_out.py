@@ -384,7 +384,9 @@ def torch_batches(x, y):
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
-    "made", [Batches, tensorflow_batches, torch_batches], ids=str
+    "made",
+    [Batches, tensorflow_batches, torch_batches],
+    ids=["keras", "tensorflow", "torch"],
 )
 def test_a_network_holds_out_every_tenth_batch(made, data):
     prior = regularizers.DRidge()
