@@ -49,7 +49,6 @@ if quick:
     suppress_warnings = ["toc.not_readable", "myst.xref_missing"]
     suppress_warnings += ["image.not_readable", "ref.doc"]
 exclude_patterns = [
-    "**/GALLERY_HEADER.rst",
     "paper/*",
     "reference/*.py",
     "extensions/*",
