@@ -94,7 +94,7 @@ def as_logits(
 def _as_floats(values, default):
     """An array of float32 or wider; non-float types become `default`."""
     values = np.asarray(values)
-    if values.dtype.kind not in "biufO":
+    if values.dtype.kind not in "biufO" and values.dtype.name != "bfloat16":
         raise ValueError(
             f"Outputs must be numbers. Received: dtype {values.dtype}"
         )

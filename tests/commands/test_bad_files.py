@@ -22,6 +22,7 @@ def bad_files(monkeypatch):
 
 
 @pytest.mark.few(0)
+@pytest.mark.filterwarnings("ignore:.* does not end with a line break")
 def test_bad_files_are_refused_in_one_line(bad_files, capsys):
     rows = bad_files.run(types.SimpleNamespace(every=23, verbose=True))
     everything = rows[-1]

@@ -52,7 +52,11 @@ def files(tmp_path_factory):
 def quick(monkeypatch):
     quick = functools.partial(kl.outliers.PCAScale, steps=1, batch_size=8)
     monkeypatch.setattr(kl.outliers, "PCAScale", quick)
-    few = {"global": "GlobalScaling", "linear": "LinearScaling"}
+    few = {
+        "auto": "GlobalRescaling",
+        "global": "GlobalRescaling",
+        "linear": "LinearRescaling",
+    }
     monkeypatch.setattr(RegressorTask, "METHODS", few)
 
 

@@ -114,7 +114,7 @@ def test_keras_knows_our_classes_in_any_order_of_imports():
     )
     lines = found.stdout.splitlines()
     assert len(lines) == len(ORDERS), found.stderr
-    assert all("models.ensemble.Ensemble" in line for line in lines)
+    assert all("ensembles.ensemble.Ensemble" in line for line in lines)
 
 
 def test_a_missing_backend_is_one_line(table):

@@ -383,6 +383,7 @@ def torch_batches(x, y):
 
 
 @pytest.mark.few(1)
+@pytest.mark.filterwarnings("ignore:`shuffle=True` was passed")
 @pytest.mark.parametrize(
     "made",
     [Batches, tensorflow_batches, torch_batches],
