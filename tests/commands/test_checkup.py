@@ -53,7 +53,7 @@ def quick(monkeypatch):
     quick = functools.partial(kl.outliers.PCAScale, steps=1, batch_size=8)
     monkeypatch.setattr(kl.outliers, "PCAScale", quick)
     few = {
-        "auto": "GlobalRescaling",
+        "auto": "AutoRescaling",
         "global": "GlobalRescaling",
         "linear": "LinearRescaling",
     }
@@ -162,7 +162,7 @@ def test_a_regressor_is_recalibrated(files, tmp_path, capsys):
         *("--method", "vector"),
         statuses=(2,),
     )
-    assert "must be one of global, linear, auto" in line
+    assert "must be one of auto, global, linear" in line
 
 
 @pytest.mark.parametrize("wrong", [0, 100])

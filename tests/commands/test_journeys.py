@@ -43,7 +43,7 @@ def test_our_own_files_are_read_by_all_our_commands(
     tmp_path, capsys, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    few = {"auto": "GlobalScaling", "global": "GlobalScaling"}
+    few = {"auto": "AutoScaling", "global": "GlobalScaling"}
     monkeypatch.setattr(ClassifierTask, "METHODS", few)
     quick = functools.partial(outliers.PCAScale, steps=20)
     monkeypatch.setattr(outliers, "PCAScale", quick)
