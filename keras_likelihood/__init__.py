@@ -2,22 +2,12 @@
 
 import importlib
 
-from keras_likelihood.backend.after_keras import import_after_keras
+from keras_likelihood.backend.after_keras import IN_FILES, import_after_keras
 from keras_likelihood.backend.extras import extras_for
 from keras_likelihood.version import __version__ as __version__
 
 _SUBPACKAGES = (
-    "conformal",
-    "constraints",
-    "data_parameters",
-    "ensembles",
-    "layers",
-    "likelihoods",
-    "losses",
-    "metrics",
-    "models",
-    "regularizers",
-    "serving",
+    *(name for name in IN_FILES if "." not in name),
     "auditing",
     "comparison",
     "diagnosis",
