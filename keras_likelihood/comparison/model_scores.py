@@ -8,7 +8,6 @@ from keras_likelihood.backend.types import Array
 from keras_likelihood.conformal import ConformalRegressor
 from keras_likelihood.likelihoods import Multivariate, Normal, Quantiles
 from keras_likelihood.likelihoods.checks import to_float64
-from keras_likelihood.likelihoods.output import match_target
 from keras_likelihood.metrics import functions
 from keras_likelihood.reading import read_output
 from keras_likelihood.reading.stock_models import with_likelihood
@@ -53,7 +52,7 @@ def _of_numbers(
     is_quantiles = isinstance(distribution, Quantiles)
     if known and not is_quantiles:
         # The composite likelihood of quantiles is not comparable to others.
-        target = match_target(np.asarray(y, prediction.dtype), prediction)
+        target = np.asarray(y, prediction.dtype)
         found["nll"] = _rows(to_float64(distribution.nll(target)))
     exact = _exact_targets(distribution, y)
     if interval is not None:
@@ -93,7 +92,7 @@ def _interval(distribution: Any, coverage: float) -> tuple[Array, Array]:
 def _of_classes(distribution: Any, y: Array) -> dict[str, Array]:
     p = to_float64(distribution.class_probabilities())
     p = p.reshape(-1, p.shape[-1])
-    nll = to_float64(distribution.nll(match_target(y, distribution.prediction)))
+    nll = to_float64(distribution.nll(y))
     labels = y.argmax(axis=-1) if y.size == p.size and y.ndim > 1 else y
     labels = labels.reshape(-1).astype(int)
     right, confidence = p.argmax(axis=-1) == labels, p.max(axis=-1)

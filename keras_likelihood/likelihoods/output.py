@@ -72,14 +72,6 @@ def names_in_output(likelihood: Any, known: Any, count: int) -> list[str]:
     )
 
 
-def match_target(y: Any, prediction: Tensor) -> Any:
-    """Adds the unit axis, which targets `(batch, ...)` may omit."""
-    y = ops.convert_to_tensor(y)
-    if len(y.shape) == len(prediction.shape) - 1 and prediction.shape[-1] == 1:
-        return ops.expand_dims(y, axis=-1)
-    return y
-
-
 def align_target(
     likelihood: type[Likelihood], y: Tensor, shape: Shape
 ) -> Tensor:

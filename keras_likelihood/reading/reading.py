@@ -15,7 +15,6 @@ from keras_likelihood.layers import LikelihoodHead, PredictedParameter
 from keras_likelihood.likelihoods import Likelihood, Normal, StudentT
 from keras_likelihood.likelihoods.output import (
     distribution_of,
-    match_target,
     split_output,
 )
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
@@ -180,7 +179,7 @@ class Reading:
     def nll(self, y) -> np.ndarray:
         """Mean negative log-likelihood of each example's targets, `(n,)`."""
         fitted = self.distribution()
-        nll = fitted.nll(match_target(y, fitted.prediction))
+        nll = fitted.nll(y)
         return nll.reshape(len(nll), -1).mean(axis=1)
 
 
