@@ -1,365 +1,299 @@
-"""Estimators for tables against boosted trees and Gaussian processes.
+"""`kl.tabular.Regressor` against other methods, by number of training rows.
 
-    KERAS_BACKEND=jax KERAS_LIKELIHOOD_DATA=... python benchmarks/tabular.py
+    KERAS_BACKEND=jax KERAS_LIKELIHOOD_DATA=... \
+        python benchmarks/tabular.py --jobs 14 --json tabular.json
 
-There are 20 random 90/10 splits for tables with less than 5,000 rows, else 10,
-as in `benchmarks/uncertainty.py`. Each method may use the 90 % in any way. The
-peers hold out a tenth of them to choose the number of trees and for conformal
-calibration. The kernel of the Gaussian process (Matern 1.5, 2.5 or RBF) was
-chosen on five splits of the development tables. `--classes` runs tables with
-classes. `--peers` needs `pip install ngboost catboost lightgbm mapie`. Results
-are written after each split, and a run continues where the last one stopped.
+For each table and seed, the first 300, 1,000 and 10,000 of the shuffled rows
+are for training (nine tenths of the table, if it is a little smaller), and up
+to 2,000 others for the test. Every fit is a process of its own, and `seconds`
+is its processor time from `fit` to the interval, without imports. A line of
+JSON is printed after each fit. CatBoost, NGBoost and MAPIE are included if
+they are installed. The CRPS is twice the mean pinball loss of 19 quantiles.
 """
 
 import argparse
 import importlib.util
 import json
+import multiprocessing
 import os
 import pathlib
-import sys
 import time
 
-import keras
 import numpy as np
-
-import keras_likelihood as kl
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import paired
-import uncertainty_peers as peers
+from scipy import stats
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.gaussian_process import GaussianProcessRegressor, kernels
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import BayesianRidge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 DEVELOPMENT = ("autompg", "crime_norm", "kin8nm", "soil")
 """Tables for choosing settings; their results are not a report."""
-CLASSES = ("breast_cancer", "wine", "digits", "iris")
-"""Tables of scikit-learn."""
-OUTLIERS = ("pima", "ionosphere", "cardio", "vowels", "satellite")
-"""Tables of ODDS, whose outliers are a class here."""
-PEERS = ("NGBoost", "CatBoost", "GP")
+ROWS = (300, 1000, 10_000)
+MOST_TEST_ROWS = 2000
+MOST_GP_ROWS = 2000
 COVERAGE = 0.9
 LEVELS = np.linspace(0.05, 0.95, 19)
-OVERLAP = 1 / 9
-"""Test rows divided by training rows of a split."""
+SCORES = ("nll", "crps", "rmse", "coverage", "seconds")
 
 
-def regression_tables(names):
-    """Name, rows and targets of each table, the small ones first."""
-    folder = pathlib.Path(os.environ["KERAS_LIKELIHOOD_DATA"]) / "regression"
-    paths = sorted(folder.glob("*.npz"), key=lambda p: p.stat().st_size)
-    for path in paths:
-        if not names or path.stem in names:
-            with np.load(path) as file:
-                x, y = file["X"].astype("float64"), file["y"]
-            yield path.stem, x, y.astype("float64")
+def load(path, rows, seed):
+    """Training and test rows: `(x, y), (x, y)`."""
+    with np.load(path) as file:
+        x, y = (file[name].astype("float64") for name in ("X", "y"))
+    order = np.random.default_rng(seed).permutation(len(y))
+    train, test = order[:rows], order[rows:][:MOST_TEST_ROWS]
+    return (x[train], y[train]), (x[test], y[test])
 
 
-def class_tables(names):
-    """Name, rows and classes of each table with classes."""
-    from sklearn import datasets
+def ours(train, x, seed):
+    import keras_likelihood as kl
 
-    for name in CLASSES:
-        if not names or name in names:
-            yield name, *getattr(datasets, f"load_{name}")(return_X_y=True)
-    folder = pathlib.Path(os.environ["KERAS_LIKELIHOOD_DATA"]) / "odds"
-    for name in OUTLIERS:
-        if not names or name in names:
-            with np.load(folder / f"{name}.npz") as file:
-                yield name, file["X"].astype("float64"), file["y"].astype(int)
-
-
-def judge(distribution, interval, prediction, y):
-    """Scores in the units of the target."""
-    numpy = keras.ops.convert_to_numpy
-    target = y[:, None].astype("float32")
-    quantiles = np.stack(
-        [numpy(distribution.quantile(float(p)))[:, 0] for p in LEVELS]
-    )
-    gap = y - quantiles
-    pinball = np.maximum(LEVELS[:, None] * gap, (LEVELS[:, None] - 1) * gap)
-    lower, upper = (np.reshape(v, len(y)) for v in interval)
-    return {
-        "nll": float(numpy(distribution.nll(target)).mean()),
-        "rmse": float(np.sqrt(np.mean((prediction - y) ** 2))),
-        # Twice the mean pinball loss approximates the CRPS.
-        "crps": float(2 * pinball.mean()),
-        "coverage": float(np.mean((lower <= y) & (y <= upper))),
-        "width": float(np.mean(upper - lower)),
-    }
-
-
-def ours(train, test, seed):
     model = kl.tabular.Regressor(random_state=seed).fit(*train)
-    x, y = test
+    mean, interval = model.predict(x), model.interval(x, COVERAGE)
+    yield mean, interval
     found = model.predict_distribution(x)
-    return judge(found, model.interval(x, COVERAGE), model.predict(x), y)
+    yield (
+        lambda y: found.distribution.nll(y[:, None]),
+        np.stack([found.quantile(p)[:, 0] for p in LEVELS]),
+    )
 
 
-def boosted(method):
-    """A peer with a normal distribution, standardised and conformalised."""
+def normal(method):
+    """A method with a mean and a constant or predicted standard deviation."""
 
-    def run(train, test, seed):
-        (x, y), centre, spread = train, train[1].mean(), train[1].std()
-        # NGBoost cannot take missing values.
-        middle = np.nan_to_num(np.nanmedian(x, axis=0))
-        x, x_test = (np.where(np.isnan(v), middle, v) for v in (x, test[0]))
-        held, rest = np.split(np.arange(len(y)), [len(y) // 10])
-        z = (y - centre) / spread
-        law, before = method(
-            (x[rest], z[rest]), (x[held], z[held]), (x_test, None)
-        )
-        conformal = kl.conformal.ConformalIntervals()
-        conformal.fit_distribution(before, z[held])
-        ends = conformal.calibrate(law).interval(COVERAGE)
-        scores = judge(
-            law,
-            ends,
-            keras.ops.convert_to_numpy(law.prediction)[:, 0],
-            (test[1] - centre) / spread,
-        )
-        scores["nll"] += float(np.log(spread))
-        for name in ("rmse", "crps", "width"):
-            scores[name] *= float(spread)
-        return scores
+    def run(train, x, seed):
+        mean, scale = method(train, x, seed)
+        law = stats.norm(mean, np.maximum(scale, 1e-6 * train[1].std()))
+        yield mean, law.interval(COVERAGE)
+        yield lambda y: -law.logpdf(y), law.ppf(LEVELS[:, None])
 
     return run
 
 
-def mapie(train, test, seed):
-    """MAPIE's CV+ around CatBoost, which has intervals alone."""
+def _scaled(model):
+
+    return make_pipeline(SimpleImputer(), StandardScaler(), model)
+
+
+def bayesian_ridge(train, x, seed):
+
+    return _scaled(BayesianRidge()).fit(*train).predict(x, return_std=True)
+
+
+def gaussian_process(train, x, seed):
+    """Matern 2.5 with a length per column, on up to 2,000 rows."""
+
+    few, columns = slice(MOST_GP_ROWS), x.shape[1]
+    lengths = np.full(columns if columns <= 30 else 1, columns**0.5)
+    matern = kernels.Matern(lengths, (1e-2, 1e4), nu=2.5)
+    noise = kernels.WhiteKernel(0.1, (1e-6, 10.0))
+    kernel = kernels.ConstantKernel() * matern + noise
+    model = _scaled(GaussianProcessRegressor(kernel, normalize_y=True))
+    return model.fit(train[0][few], train[1][few]).predict(x, return_std=True)
+
+
+def boosted_trees(train, x, seed):
+    """One scale, from a fifth of the rows that a first fit leaves out."""
+
+    model = HistGradientBoostingRegressor(random_state=seed)
+    held_out, rest = np.split(np.arange(len(train[1])), [len(train[1]) // 5])
+    first = model.fit(train[0][rest], train[1][rest])
+    errors = first.predict(train[0][held_out]) - train[1][held_out]
+    return model.fit(*train).predict(x), np.sqrt(np.mean(errors**2))
+
+
+def _early(train):
+    held_out, rest = np.split(np.arange(len(train[1])), [len(train[1]) // 10])
+    return [(train[0][rows], train[1][rows]) for rows in (rest, held_out)]
+
+
+def catboost(train, x, seed):
+    """With `RMSEWithUncertainty`; a tenth of the rows stops it."""
+    from catboost import CatBoostRegressor
+
+    fitted, held_out = _early(train)
+    model = CatBoostRegressor(
+        loss_function="RMSEWithUncertainty",
+        iterations=2000,
+        early_stopping_rounds=50,
+        allow_writing_files=False,
+        thread_count=1,
+        random_seed=seed,
+        verbose=False,
+    )
+    found = model.fit(*fitted, eval_set=held_out).predict(x)
+    return found[:, 0], np.sqrt(found[:, 1])
+
+
+def ngboost(train, x, seed):
+    """A tenth of the rows stops it."""
+    from ngboost import NGBRegressor
+
+    (fitted, y), held_out = _early(train)
+    middle = np.nan_to_num(np.nanmedian(fitted, axis=0))
+    fitted, new, x = (
+        np.where(np.isnan(v), middle, v) for v in (fitted, held_out[0], x)
+    )
+    model = NGBRegressor(
+        n_estimators=2000,
+        early_stopping_rounds=50,
+        random_state=seed,
+        verbose=False,
+    )
+    found = model.fit(fitted, y, X_val=new, Y_val=held_out[1]).pred_dist(x)
+    return found.loc, found.scale
+
+
+def mapie(train, x, seed):
+    """CV+ around CatBoost: intervals without a distribution."""
     from catboost import CatBoostRegressor
     from mapie.regression import CrossConformalRegressor
 
     model = CatBoostRegressor(
-        verbose=False, allow_writing_files=False, random_seed=seed
+        allow_writing_files=False,
+        thread_count=1,
+        random_seed=seed,
+        verbose=False,
     )
-    found = CrossConformalRegressor(
+    conformal = CrossConformalRegressor(
         model, confidence_level=COVERAGE, method="plus", cv=5
     )
-    found.fit_conformalize(*train)
-    prediction, ends = found.predict_interval(test[0])
-    lower, upper, y = ends[:, 0, 0], ends[:, 1, 0], test[1]
-    return {
-        "rmse": float(np.sqrt(np.mean((prediction - y) ** 2))),
-        "coverage": float(np.mean((lower <= y) & (y <= upper))),
-        "width": float(np.mean(upper - lower)),
+    mean, ends = conformal.fit_conformalize(*train).predict_interval(x)
+    yield mean, (ends[:, 0, 0], ends[:, 1, 0])
+
+
+METHODS = {
+    "kl.tabular": ours,
+    "GP": normal(gaussian_process),
+    "CatBoost": normal(catboost),
+    "NGBoost": normal(ngboost),
+    "MAPIE": mapie,
+    "boosted trees": normal(boosted_trees),
+    "Bayesian ridge": normal(bayesian_ridge),
+}
+NEEDS = {"CatBoost": "catboost", "NGBoost": "ngboost", "MAPIE": "mapie"}
+
+
+def run(job):
+    """Scores of one fit, in the units of the target."""
+    path, rows, seed, method = job
+    train, (x, y) = load(path, rows, seed)
+    if method == "kl.tabular":
+        import keras_likelihood.tabular  # noqa: F401
+    start = time.process_time()
+    parts = METHODS[method](train, x, seed)
+    mean, (lower, upper) = next(parts)
+    scores = {
+        "seconds": time.process_time() - start,
+        "rmse": np.mean((mean - y) ** 2) ** 0.5,
+        "coverage": np.mean((lower <= y) & (y <= upper)),
+        "width": np.mean(upper - lower),
     }
+    for nll, quantiles in parts:
+        gap = y - quantiles
+        pinball = np.where(gap < 0, LEVELS[:, None] - 1, LEVELS[:, None]) * gap
+        scores |= {"nll": np.mean(nll(y)), "crps": 2 * pinball.mean()}
+    scores = {name: float(f"{v:.5g}") for name, v in scores.items()}
+    names = {"table": path.stem, "n": rows, "seed": seed, "method": method}
+    return names | scores
 
 
-def regressors(with_peers):
-    """Methods by name; a peer that is not installed is left out."""
-    found = {"kl.tabular": ours}
-    if with_peers:
-        for name, method in peers.available().items():
-            found[name] = boosted(method)
-        found["GP"] = boosted(peers.gaussian_process)
-        if importlib.util.find_spec("mapie"):
-            found["MAPIE"] = mapie
-    return found
-
-
-def classifiers(with_peers):
-    from sklearn.calibration import CalibratedClassifierCV
-
-    def scored(make):
-        def run(train, test, seed):
-            model = make(seed).fit(*train)
-            p, y = model.predict_proba(test[0]), test[1]
-            nll = kl.metrics.functions.negative_log_likelihood
-            right = model.classes_[p.argmax(axis=1)] == y
-            return {"nll": nll(y, p), "accuracy": float(right.mean())}
-
-        return run
-
-    found = {
-        "kl.tabular": scored(lambda s: kl.tabular.Classifier(random_state=s))
-    }
-    if with_peers and importlib.util.find_spec("catboost"):
-        from catboost import CatBoostClassifier
-
-        found["CatBoost"] = scored(
-            lambda s: CatBoostClassifier(
-                verbose=False, allow_writing_files=False, random_seed=s
-            )
-        )
-    if with_peers and importlib.util.find_spec("lightgbm"):
-        from lightgbm import LGBMClassifier
-
-        found["LightGBM, calibrated"] = scored(
-            lambda s: CalibratedClassifierCV(
-                LGBMClassifier(verbose=-1, random_state=s)
-            )
-        )
-    return found
-
-
-def split(x, y, seed):
-    order = np.random.default_rng(seed).permutation(len(y))
-    test, train = np.split(order, [len(y) // 10])
-    return (x[train], y[train]), (x[test], y[test])
-
-
-def shared(methods, name, key):
-    """Results of a method and of ours on the splits that both have."""
-    theirs, own = methods.get(name, {}), methods.get("kl.tabular", {})
-    seeds = [s for s in theirs if key in theirs[s] and key in own.get(s, {})]
-    return [
-        np.array([found[seed][key] for seed in seeds])
-        for found in (theirs, own)
-    ]
-
-
-def ratio(methods, name, key):
-    """Our mean relative to that of a peer, as text."""
-    theirs, own = shared(methods, name, key)
-    return f"{own.mean() / theirs.mean():.2f}" if len(own) else "–"
-
-
-def nll_cells(methods, others) -> str:
-    """Mean NLL of ours and of peers. A bold one is clearly lower."""
-    own = [s["nll"] for s in methods["kl.tabular"].values()]
-    cells, lower = [], []
-    for name in others:
-        theirs, ours_ = shared(methods, name, "nll")
-        if len(theirs) < 2:
-            cells.append("–")
+def jobs(folder, tables, sizes, seeds, methods):
+    """What to run, the largest first."""
+    found = []
+    for path in sorted(folder.glob("*.npz")):
+        if tables and path.stem not in tables:
             continue
-        low, high = paired.difference(ours_, theirs, overlap=OVERLAP)[1:]
-        lower.append(high < 0)
-        text = f"{theirs.mean():.3f} ({len(theirs)})"
-        cells.append(f"**{text}**" if low > 0 else text)
-    mean = f"{np.mean(own):.3f} ({len(own)})"
-    mean = f"**{mean}**" if lower and all(lower) else mean
-    return " | ".join([mean, *cells])
+        with np.load(path) as file:
+            most = int(0.9 * len(file["y"]))
+        rows = {min(n, most) for n in sizes if most >= n // 2}
+        found += [(path, n, s, m) for n in rows for s in seeds for m in methods]
+    order = list(METHODS).index
+    return sorted(found, key=lambda job: (-job[1], order(job[3]), job[2]))
 
 
-def class_table(results) -> str:
-    """The table of the page for classes, Markdown."""
-    others = ("CatBoost", "LightGBM, calibrated")
-    lines = [
-        "| table | kl.tabular | CatBoost | LightGBM, calibrated |",
-        "|---|---:|---:|---:|",
-    ]
-    for table, methods in results.items():
-        lines.append(f"| {table} | {nll_cells(methods, others)} |")
-    return "\n".join(lines)
-
-
-def tables(results) -> dict:
-    """The tables of the page for numbers, Markdown by name."""
-    lines, ratios, intervals = [], [], []
-    for table, methods in results.items():
-        mark = " (development)" if table in DEVELOPMENT else ""
-        cells = nll_cells(methods, PEERS)
-        lines.append(f"| {table}{mark} | {cells} |")
-        compared = [
-            ratio(methods, peer, key)
-            for key in ("rmse", "crps")
-            for peer in PEERS
-        ]
-        ratios.append(f"| {table}{mark} | {' | '.join(compared)} |")
-        if covered := [
-            scores["coverage"]
-            for scores in methods["kl.tabular"].values()
-            if "coverage" in scores
-        ]:
-            theirs = shared(methods, "MAPIE", "coverage")[0]
-            peer = f"{100 * theirs.mean():.1f} %" if len(theirs) else "–"
-            intervals.append(
-                f"| {table}{mark} | {100 * np.mean(covered):.1f} % "
-                f"({len(covered)}) | {peer} | "
-                f"{ratio(methods, 'MAPIE', 'width')} |"
-            )
-    head = f"| table | kl.tabular | {' | '.join(PEERS)} |\n|---{'|---:' * 4}|\n"
-    compared = [f"{m} / {peer}'s" for m in ("RMSE", "CRPS") for peer in PEERS]
-    other = f"| table | {' | '.join(compared)} |\n|---{'|---:' * 6}|\n"
-    ends = (
-        "| table | kl.tabular contains | MAPIE contains | width / MAPIE's |\n"
-        "|---|---:|---:|---:|\n"
-    )
-    return {
-        "nll": head + "\n".join(lines),
-        "ratios": other + "\n".join(ratios),
-        "intervals": ends + "\n".join(intervals),
-    }
-
-
-def wins(results, peer) -> tuple[int, int, int]:
-    """Tables on which ours has a clearly lower NLL, on which the peer has, all.
-
-    Development tables do not count.
-    """
-    pairs = [
-        shared(methods, peer, "nll")
-        for table, methods in results.items()
-        if table not in DEVELOPMENT
-    ]
-    pairs = [(theirs, own) for theirs, own in pairs if len(own) > 1]
-    below = [paired.is_below(b, a, overlap=OVERLAP) for a, b in pairs]
-    above = [paired.is_below(a, b, overlap=OVERLAP) for a, b in pairs]
-    return sum(below), sum(above), len(pairs)
-
-
-def lower_on(results, peer) -> list[str]:
-    """The tables on which our mean NLL is lower than that of a peer."""
-    found = {t: shared(methods, peer, "nll") for t, methods in results.items()}
-    return [
-        t for t, (theirs, own) in found.items() if own.mean() < theirs.mean()
-    ]
-
-
-def interval_scores(results):
-    """On tables that are no development set, beside MAPIE on the same splits.
-
-    Returns:
-        Coverage of ours and of MAPIE, means over the tables, and for each table
-        whether our intervals are narrower.
-    """
-    kept = [m for table, m in results.items() if table not in DEVELOPMENT]
-    covered = [shared(methods, "MAPIE", "coverage") for methods in kept]
-    widths = [shared(methods, "MAPIE", "width") for methods in kept]
-    return (
-        np.mean([own.mean() for _, own in covered]),
-        np.mean([theirs.mean() for theirs, _ in covered]),
-        [bool(own.mean() < theirs.mean()) for theirs, own in widths],
-    )
+def summary(results):
+    """Markdown tables: the mean of each score and its standard error."""
+    methods = [m for m in METHODS if any(r["method"] == m for r in results)]
+    rows = sorted({(r["n"], r["table"]) for r in results})
+    for score in SCORES:
+        yield f"\n{score}\n\n| table | rows | {' | '.join(methods)} |"
+        yield f"|---|---:|{'---:|' * len(methods)}"
+        for n, table in rows:
+            cells = []
+            for method in methods:
+                key = table, n, method
+                values = [
+                    r[score]
+                    for r in results
+                    if (r["table"], r["n"], r["method"]) == key and score in r
+                ]
+                error = np.std(values) / max(len(values) - 1, 1) ** 0.5
+                text = f"{np.mean(values):.4g} ± {error:.2g}"
+                cells.append(text if values else "–")
+            yield f"| {table} | {n} | {' | '.join(cells)} |"
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    data = os.environ.get("KERAS_LIKELIHOOD_DATA", ".")
+    folder = pathlib.Path(data, "regression")
+    parser.add_argument("--folder", type=pathlib.Path, default=folder)
     parser.add_argument("--tables", nargs="*", help="default: all")
-    parser.add_argument("--splits", type=int, help="default: 20 or 10")
-    parser.add_argument("--seeds", nargs="*", type=int, help="of the splits")
-    parser.add_argument("--methods", nargs="*", help="default: all")
-    parser.add_argument("--peers", action="store_true")
-    parser.add_argument("--classes", action="store_true")
-    parser.add_argument("--output", default="tabular.json")
+    parser.add_argument("--rows", nargs="*", type=int, default=ROWS)
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
+    parser.add_argument("--methods", nargs="*", choices=METHODS)
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--limit", type=float, help="seconds, then it stops")
+    parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
-    output = pathlib.Path(arguments.output)
-    results = json.loads(output.read_text()) if output.exists() else {}
-    make = classifiers if arguments.classes else regressors
-    read = class_tables if arguments.classes else regression_tables
-    for table, x, y in read(arguments.tables):
-        splits = arguments.splits or (20 if len(y) < 5000 else 10)
-        seeds = arguments.seeds or range(splits)
-        for name, method in make(arguments.peers).items():
-            if arguments.methods and name not in arguments.methods:
+    methods = [
+        name
+        for name in arguments.methods or METHODS
+        if name not in NEEDS or importlib.util.find_spec(NEEDS[name])
+    ]
+    every = jobs(
+        arguments.folder,
+        arguments.tables,
+        arguments.rows,
+        range(arguments.seeds),
+        methods,
+    )
+    # The processes inherit these.
+    os.environ.setdefault("KERAS_BACKEND", "jax")
+    os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
+    os.environ["PYTHONWARNINGS"] = "ignore"
+    end = time.monotonic() + (arguments.limit or float("inf"))
+    results = []
+    spawn = multiprocessing.get_context("spawn")
+    with spawn.Pool(arguments.jobs, maxtasksperchild=1) as pool:
+        found = pool.imap_unordered(run, every)
+        for _ in every:
+            try:
+                result = found.next(max(end - time.monotonic(), 0.01))
+            except multiprocessing.TimeoutError:
+                print(f"stopped after {len(results)} of {len(every)} fits")
+                break
+            except Exception as error:
+                print(json.dumps({"error": repr(error)}), flush=True)
                 continue
-            done = results.setdefault(table, {}).setdefault(name, {})
-            for seed in seeds:
-                if str(seed) in done:
-                    continue
-                train, test = split(x, y, seed)
-                start, used = time.time(), time.process_time()
-                scores = method(train, test, seed)
-                scores["seconds"] = round(time.time() - start, 1)
-                scores["cpu"] = round(time.process_time() - used, 1)
-                done[str(seed)] = scores
-                output.write_text(json.dumps(results, indent=1) + "\n")
-                print(table, name, seed, scores, flush=True)
-    if arguments.classes:
-        print(class_table(results))
-    else:
-        print(*tables(results).values(), sep="\n\n")
+            results.append(result)
+            print(json.dumps(result), flush=True)
+            if arguments.json:
+                nested = {}
+                for r in results:
+                    table = nested.setdefault(f"{r['table']} {r['n']}", {})
+                    of_method = table.setdefault(r["method"], {})
+                    of_method[r["seed"]] = {s: r[s] for s in r if s not in KEYS}
+                arguments.json.write_text(json.dumps(nested, indent=1) + "\n")
+    print(*summary(results), sep="\n")
 
+
+KEYS = ("table", "n", "seed", "method")
 
 if __name__ == "__main__":
     main()

@@ -135,7 +135,11 @@ quantile does not exclude a target of the same score.
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ConformalDistribution:
-    """A distribution with intervals calibrated on held-out examples."""
+    """A distribution with intervals calibrated on held-out examples.
+
+    Ranks of scores give calibrated quantiles, but no density: `nll`, `mean` and
+    all other methods are those of `distribution`, before calibration.
+    """
 
     distribution: Likelihood
     scores: CalibrationScores
@@ -152,6 +156,12 @@ class ConformalDistribution:
         bound = self.scores.threshold(coverage, self.groups, shape[0])
         lower, upper = interval_within(self.distribution, bound)
         return np.broadcast_to(lower, shape), np.broadcast_to(upper, shape)
+
+    def quantile(self, p: float) -> np.ndarray:
+        """The end of the calibrated interval of coverage `abs(1 - 2 p)`."""
+        if p == 0.5:
+            return to_float64(self.distribution.quantile(p))
+        return self.interval(abs(1 - 2 * p))[int(p > 0.5)]
 
 
 def interval_within(distribution: Likelihood, bound, xp: Any = np):

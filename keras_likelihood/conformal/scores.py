@@ -72,7 +72,7 @@ class CalibrationScores:
     def _of_group(self, position, coverage):
         count = self.sizes[position]
         # Rounding may lift (n + 1) coverage slightly above an integer.
-        rank = math.ceil((count + 1) * coverage - 1e-9)
+        rank = max(1, math.ceil((count + 1) * coverage - 1e-9))
         if rank > count:
             labels = self.labels
             where = f" in group {labels[position]!r}" if labels else ""

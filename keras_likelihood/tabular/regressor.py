@@ -1,18 +1,15 @@
 """Predicts a number from the columns of a table."""
 
 import dataclasses
-import functools
 from typing import Any
 
 import numpy as np
-from keras import ops
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_array
 
-from keras_likelihood.backend.compiled import compiled
 from keras_likelihood.backend.types import Array, Tensor
-from keras_likelihood.conformal import ConformalIntervals
-from keras_likelihood.conformal.prediction import LEVEL, interval_within
+from keras_likelihood.conformal import ConformalDistribution, ConformalIntervals
+from keras_likelihood.conformal.prediction import LEVEL
 from keras_likelihood.likelihoods import Likelihood
 from keras_likelihood.likelihoods.checks import check_argument, to_float64
 from keras_likelihood.likelihoods.mixture import EnsembleDistribution
@@ -43,7 +40,7 @@ class Regressor(RegressorMixin, TableEstimator):
     `summary()`.
 
     The prediction is the mixture of the members. Their disagreement is the
-    epistemic uncertainty: `predict_distribution(X).epistemic`.
+    epistemic uncertainty: `predict_distribution(X).distribution.epistemic`.
 
     Intervals are calibrated by cross-conformal prediction (Vovk 2015). Their
     coverage is close to the requested one if new rows are like the training
@@ -142,29 +139,24 @@ class Regressor(RegressorMixin, TableEstimator):
         """
         is_known = statistic in ("mean", "median")
         check_argument("statistic", statistic, is_known, "'mean' or 'median'")
-        found = self.predict_distribution(X)
+        found = self.predict_distribution(X).distribution
         found = found.mean() if statistic == "mean" else found.quantile(0.5)
         return found[:, 0]
 
-    def predict_distribution(self, X):  # noqa: N803
-        """The distribution of each row's target, before calibration.
-
-        Its `interval` is the interval of the mixture. `Regressor.interval` is
-        calibrated.
+    def predict_distribution(self, X) -> ConformalDistribution:  # noqa: N803
+        """The predicted distribution of each row's target.
 
         Returns:
-            An `EnsembleDistribution` of `(n, 1)` numbers with `nll`, `cdf`,
-            `quantile`, `sample`, `mean`, `variance`, `aleatoric` and
-            `epistemic`.
+            A `ConformalDistribution` of `(n, 1)` numbers, with calibrated
+            `interval` and `quantile`. Its `distribution` is the mixture of the
+            networks before calibration, an `EnsembleDistribution` with `nll`,
+            `cdf`, `sample`, `mean`, `variance`, `aleatoric` and `epistemic`.
         """
-        return self._with_intervals(X).distribution
-
-    def _with_intervals(self, table):
-        x = self.encode(table)
+        x = self.encode(X)
         return self.model_.predict_distribution(x, batch_size=training.BATCH)
 
     def interval(self, X, coverage: float = 0.9):  # noqa: N803
-        """Calibrated intervals.
+        """Calibrated intervals: those of `predict_distribution`.
 
         Args:
             X: rows, as in `fit`.
@@ -174,59 +166,8 @@ class Regressor(RegressorMixin, TableEstimator):
         Returns:
             `(lower, upper)`, each `(n,)`.
         """
-        found = self._with_intervals(X)
-        central: Any = _Central(
-            type(found.distribution), found.distribution.values()
-        )
-        bound = found.scores.threshold(coverage)
-        lower, upper = interval_within(central, bound)
+        lower, upper = self.predict_distribution(X).interval(coverage)
         return lower[:, 0], upper[:, 0]
-
-
-class _Central:
-    """Central intervals of rows, from one compiled program.
-
-    Equations for quantiles take seconds to compile, so all calls share them.
-    """
-
-    def __init__(self, kind: Any, values: dict[str, Any]) -> None:
-        self._run = _compiled_ends(kind)
-        self._values = values
-
-    def interval(self, coverage: float) -> tuple:
-        """`(lower, upper)`, each `(n, 1)`."""
-        log_p = np.float32(np.log((1 - coverage) / 2))
-        ends = []
-        rows = len(self._values["prediction"])
-        for start in range(0, rows, _AT_ONCE):
-            batch = {
-                name: np.resize(
-                    v[start : start + _AT_ONCE], (_AT_ONCE, v.shape[1])
-                )
-                for name, v in self._values.items()
-            }
-            ends.append(ops.convert_to_numpy(self._run(batch, log_p)))
-        lower, upper = np.concatenate(ends, axis=1)[:, :rows]
-        return lower, upper
-
-
-_AT_ONCE = 256
-
-
-@functools.lru_cache(maxsize=8)
-def _compiled_ends(kind: type[Likelihood]) -> Any:
-    """Maps parameters and the log of the tails to both ends."""
-
-    def run(values: dict, log_p: Tensor) -> Tensor:
-        twice = {n: ops.concatenate([v, v]) for n, v in values.items()}
-        prediction = twice.pop("prediction")
-        upper = np.arange(2 * _AT_ONCE)[:, None] >= _AT_ONCE
-        found = kind(prediction, **twice).tail_quantile(
-            log_p + ops.zeros_like(prediction), ops.convert_to_tensor(upper)
-        )
-        return ops.reshape(found, (2, _AT_ONCE, 1))
-
-    return compiled(run)
 
 
 def _scores(likelihood: Any, found: dict, y: Array, members: int) -> Array:
@@ -247,7 +188,8 @@ def _scores(likelihood: Any, found: dict, y: Array, members: int) -> Array:
             for at, name in enumerate(names)
         }
         kind: Any = EnsembleDistribution(likelihood, components=2 * times)
-        lower, upper = map(to_float64, _Central(kind, values).interval(LEVEL))
+        distribution = kind(values.pop("prediction"), **values)
+        lower, upper = map(to_float64, distribution.interval(LEVEL))
         outside = np.maximum(lower - y[rows], y[rows] - upper)
         spread = np.where(upper > lower, upper - lower, 1.0)
         scores[rows] = LEVEL + np.maximum(outside, 0) / spread

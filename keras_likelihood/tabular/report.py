@@ -123,8 +123,8 @@ def _calibration(estimator):
     size = "wide" if gaps.mean() > 0 else "narrow"
     words += f" The distributions are too {size}."
     note = (
-        "The intervals of `predict` and `interval` are corrected for this on "
-        "held-out rows, but NLL, CRPS and `predict_distribution` are not."
+        "The intervals and quantiles of `predict_distribution` are corrected "
+        "for this on held-out rows. NLL and mean are before this correction."
     )
     advice = "try another likelihood, and look for wrong targets"
     line = "keras-likelihood fit TABLE --likelihood NAME"

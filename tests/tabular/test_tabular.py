@@ -48,7 +48,7 @@ def test_regressor_predicts(regressor):
     assert np.mean((prediction - price) ** 2) < 0.5 * np.var(price)
     median = regressor.predict(table, statistic="median")
     assert np.corrcoef(median, prediction)[0, 1] > 0.99
-    found = regressor.predict_distribution(table)
+    found = regressor.predict_distribution(table).distribution
     parts = found.aleatoric + found.epistemic
     np.testing.assert_allclose(
         keras.ops.convert_to_numpy(parts),
@@ -64,6 +64,32 @@ def test_intervals_cover(regressor):
     assert 0.8 < inside.mean() <= 1
     narrow = regressor.interval(table, 0.5)
     assert np.mean(narrow[1] - narrow[0]) < np.mean(upper - lower)
+
+
+def test_there_is_one_interval(regressor):
+    """Of the estimator, its distribution, its model and a served model."""
+    table, _, _ = make_table(20, seed=1)
+    found = regressor.predict_distribution(table)
+    x = regressor.encode(table)
+    for coverage in (0.5, 0.9):
+        ends = np.transpose(regressor.interval(table, coverage))
+        ways = {
+            "distribution": found.interval(coverage),
+            "quantile": [
+                found.quantile((1 + s * coverage) / 2) for s in (-1, 1)
+            ],
+            "model": regressor.model.interval(x, coverage),
+        }
+        for name, other in ways.items():
+            np.testing.assert_array_equal(
+                np.concatenate(other, axis=1), ends, err_msg=name
+            )
+        served = regressor.model.at_coverage(coverage).predict(x, verbose=0)
+        served = np.concatenate([served["lower"], served["upper"]], axis=1)
+        np.testing.assert_allclose(served, ends, rtol=1e-4)
+    middle = regressor.predict(table, statistic="median")
+    for p in (0.5, np.nextafter(0.5, 1)):
+        np.testing.assert_allclose(found.quantile(p)[:, 0], middle, rtol=0.02)
 
 
 def test_one_file_holds_everything(regressor, classifier, tmp_path):
