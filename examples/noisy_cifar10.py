@@ -54,7 +54,8 @@ rate = keras.optimizers.schedules.CosineDecay(
 )
 optimizer = keras.optimizers.SGD(rate, 0.9, nesterov=True, weight_decay=5e-3)
 noise = kl.DataParameter(len(x))
-model.compile(optimizer, kl.losses.SparseNoiseLoss(noise), metrics=["accuracy"])
+loss = kl.losses.NoisyLabelsLoss(noise, method="sparse")
+model.compile(optimizer, loss, metrics=["accuracy"])
 model.fit(x, kl.indexed(y), batch_size=batch, epochs=epochs, verbose=0)
 print("test accuracy:", model.evaluate(x_test, y_test, verbose=0)[1])
 explained = (noise.values() ** 2).max(axis=1) > 0.5

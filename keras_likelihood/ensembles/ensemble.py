@@ -89,6 +89,7 @@ class EnsembleLoss(LikelihoodLoss):
         super().__init__(
             EnsembleDistribution(loss.likelihood, components=members),
             dimension=loss.dimension,
+            missing=loss.missing,
             reduction=loss.reduction,
             name=loss.name,
             dtype=loss.dtype,
@@ -96,7 +97,6 @@ class EnsembleLoss(LikelihoodLoss):
         )
         self.loss = loss
         self.members = members
-        self.ignore_class = loss.ignore_class
 
     def outcome_losses(self, distribution, y_true, weights):
         losses_of, members = self.loss.outcome_losses, distribution.members

@@ -2,7 +2,12 @@
 
 from keras_likelihood.losses import named_losses
 from keras_likelihood.losses.crps import CRPS
+from keras_likelihood.losses.likelihood_loss import (
+    LikelihoodLoss,
+    LocationScaleLoss,
+)
 from keras_likelihood.losses.named_losses import *  # noqa: F403
-from keras_likelihood.losses.sparse_noise_loss import SparseNoiseLoss
+from keras_likelihood.losses.noisy_labels_loss import NoisyLabelsLoss
 
-__all__ = ["CRPS", "SparseNoiseLoss", *named_losses.__all__]
+__all__ = ["CRPS", "LikelihoodLoss", "LocationScaleLoss", "NoisyLabelsLoss"]
+__all__ += named_losses.__all__

@@ -50,7 +50,7 @@ class Batch:
         sample_weight: Any = None,
         *,
         index: Any = None,
-        ignore_class: int | None = None,
+        missing: float | str | None = None,
         dtype: Any = None,
     ) -> "Batch":
         """Brings one output, its targets and its weights into one form.
@@ -61,7 +61,7 @@ class Batch:
             y_pred: a prediction, or `(prediction, parameter, ...)`.
             sample_weight: weights, or `None`.
             index: row numbers, or `None`.
-            ignore_class: label of outcomes to ignore, or `None`.
+            missing: mark of unknown targets: a number, `"nan"` or `None`.
             dtype: dtype of floating-point targets.
         """
         prediction, parameters = split_output(y_pred)
@@ -74,41 +74,38 @@ class Batch:
         like = prediction[..., 0] if event_rank else prediction[..., :1]
         ones = ops.ones_like(like, dtype=keras.config.floatx())
         weight = mask = ones
-        given = mask_of(prediction)
-        if given is not None:
-            given = ops.cast(given, ones.dtype)
-            mask = ones * align_weight(likelihood, given, shape)
+        if (of_keras := mask_of(prediction)) is not None:
+            of_keras = ops.cast(of_keras, ones.dtype)
+            mask = ones * align_weight(likelihood, of_keras, shape)
         target = possible = None
         if y_true is not None:
-            target = _as_tensor(y_true, dtype or prediction.dtype, likelihood)
+            dtype = dtype or prediction.dtype
+            own = keras.backend.standardize_dtype(
+                getattr(y_true, "dtype", dtype)
+            )
+            is_class = likelihood.event_rank and keras.backend.is_int_dtype(own)
+            # Class numbers stay integers.
+            target = ops.convert_to_tensor(y_true, None if is_class else dtype)
             target = align_target(likelihood, target, shape)
             possible = _possible(likelihood, target, shape)
-        if ignore_class is not None and target is not None:
-            label = ops.cast(ignore_class, target.dtype)
-            kept = _per_outcome(ops.not_equal(target, label), mask, ops.any)
-            mask = mask * ops.cast(kept, mask.dtype)
+        if missing is not None and target is not None:
+            known = ops.logical_not(is_missing(target, missing))
+            known = _per_outcome(known, mask)
+            mask = mask * ops.cast(known, mask.dtype)
         weight = mask
         if sample_weight is not None:
             own = ops.convert_to_tensor(sample_weight, dtype=mask.dtype)
             weight = mask * align_weight(likelihood, own, shape)
         if possible is not None:
-            possible = _per_outcome(possible, weight, ops.all)
+            possible = _per_outcome(possible, weight)
             if not event_rank and weight.shape[-1] == 1:
                 # All units of an example share one weight.
                 possible = ops.all(possible, axis=-1, keepdims=True)
         if index is not None and len(index.shape) > 1:
             index = ops.squeeze(index, axis=-1)
-        is_plain = mask is ones and sample_weight is None
-        return cls(
-            prediction,
-            parameters,
-            target,
-            weight,
-            mask,
-            possible,
-            index,
-            is_plain,
-        )
+        plain = mask is ones and sample_weight is None
+        parts = (target, weight, mask, possible, index, plain)
+        return cls(prediction, parameters, *parts)
 
     @classmethod
     def for_keras(
@@ -116,6 +113,11 @@ class Batch:
     ) -> "Batch":
         """An output with a loss of Keras, which decides on shapes itself."""
         return cls(y_pred, [], y_true, sample_weight, None, None, None, False)
+
+    @property
+    def output(self) -> Any:
+        """`(prediction, parameter, ...)`."""
+        return (self.prediction, *self.parameters)
 
     def unweighted(self) -> "Batch":
         """The batch for a metric without sample weights.
@@ -165,14 +167,6 @@ class Batch:
         return ops.divide_no_nan(total, count * replica_count())
 
 
-def _as_tensor(y: Any, dtype: Any, likelihood: Any) -> Tensor:
-    """Targets as a tensor. Class numbers stay integers."""
-    known = keras.backend.standardize_dtype(getattr(y, "dtype", dtype))
-    is_number = keras.backend.is_int_dtype(known)
-    keeps = is_number and likelihood.event_rank
-    return ops.convert_to_tensor(y, dtype=None if keeps else dtype)
-
-
 def _possible(likelihood: Any, y: Tensor, shape: Any) -> Tensor:
     """Whether each entry of the targets is possible."""
     if likelihood.takes_bounds:
@@ -184,10 +178,16 @@ def _possible(likelihood: Any, y: Tensor, shape: Any) -> Tensor:
     return likelihood.is_possible(y)
 
 
-def _per_outcome(flags: Tensor, like: Tensor, reduce: Any) -> Tensor:
-    """Booleans of targets as booleans of outcomes."""
+def is_missing(y: Any, missing: float | str) -> Any:
+    """Whether each entry of the targets is marked as unknown."""
+    # Only NaN differs from itself.
+    return y != y if missing == "nan" else y == missing
+
+
+def _per_outcome(flags: Tensor, like: Tensor) -> Tensor:
+    """Whether the flags of all entries of an outcome are true."""
     while len(flags.shape) > len(like.shape):
-        flags = reduce(flags, axis=-1)
+        flags = ops.all(flags, axis=-1)
     return flags
 
 

@@ -1,6 +1,5 @@
 """The continuous ranked probability score as a loss."""
 
-import dataclasses
 from typing import Any
 
 from keras_likelihood.backend.registration import serializable
@@ -11,7 +10,6 @@ from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 
 
 @serializable
-@dataclasses.dataclass(init=False, eq=False, repr=False)
 class CRPS(LikelihoodLoss):
     """Mean continuous ranked probability score of a likelihood.
 
@@ -31,8 +29,6 @@ class CRPS(LikelihoodLoss):
 
     Args:
         likelihood: a continuous `Likelihood` of numbers or its name.
-        dimension, ignore_class, reduction, name, dtype: as in `LikelihoodLoss`.
-        **parameters: the likelihood's parameters, by name.
     """
 
     def _choose(self, likelihood: Any) -> type[Likelihood]:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import numbers
 import types
 import warnings
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast, dataclass_transform
 
 import keras
 from keras import ops
 
 from keras_likelihood import likelihoods
-from keras_likelihood.backend.processes import (
-    gather_replicas,
-    replica_count,
-)
+from keras_likelihood.backend.processes import gather_replicas, replica_count
 from keras_likelihood.backend.registration import serializable, snake_case
 from keras_likelihood.backend.types import Shape, Tensor
 from keras_likelihood.data_parameters.data_parameter import DataParameter
@@ -31,8 +29,13 @@ ParameterValue: TypeAlias = (
 )
 
 
-@serializable
-@dataclasses.dataclass(init=False, eq=False, repr=False)
+@dataclass_transform(eq_default=False)
+def registered_loss(cls: Any) -> Any:
+    """Makes the fields of a loss its arguments, and registers it for saving."""
+    return serializable(dataclasses.dataclass(eq=False, repr=False)(cls))
+
+
+@registered_loss
 class LikelihoodLoss(keras.losses.Loss):
     """Mean negative log-likelihood of the targets.
 
@@ -56,9 +59,9 @@ class LikelihoodLoss(keras.losses.Loss):
         likelihood: a `Likelihood` or its name.
         dimension: dimension of the learned parameters, `"scalar"` (default),
             `"channel"` or `"element"`.
-        ignore_class: label of outcomes to ignore, such as -1 or 255, as in
-            `keras.losses.SparseCategoricalCrossentropy`. Only for likelihoods
-            of classes. Defaults to `None`: no outcome is ignored.
+        missing: targets that are unknown: `"nan"`, or a number such as -1 or
+            255. They have weight 0 in the loss, the metrics and `adapt`, and
+            means are over the other targets. Defaults to `None`.
         reduction: as in `keras.losses.Loss`.
         name: name of the loss.
         dtype: the dtype of the computation. Defaults to
@@ -68,9 +71,9 @@ class LikelihoodLoss(keras.losses.Loss):
 
     likelihood = cast(Any, None)
     """Set by a subclass for one likelihood."""
-    ignore_class = cast(Any, None)
     _: dataclasses.KW_ONLY
     dimension: str = "scalar"
+    missing: float | str | None = None
     reduction: str | None = "sum_over_batch_size"
     name: str | None = None
     dtype: dataclasses.InitVar[Any] = None
@@ -80,14 +83,14 @@ class LikelihoodLoss(keras.losses.Loss):
         likelihood: Any = None,
         *,
         dimension: str = "scalar",
-        ignore_class: int | None = None,
+        missing: float | str | None = None,
         reduction: str | None = "sum_over_batch_size",
         name: str | None = None,
         dtype: Any = None,
         **parameters: ParameterValue,
     ) -> None:
         self.dimension, self.reduction, self.name = dimension, reduction, name
-        self.ignore_class = ignore_class
+        self.missing = missing
         self._prepare(likelihood, dtype, parameters)
 
     def __post_init__(self, dtype: Any) -> None:
@@ -100,11 +103,9 @@ class LikelihoodLoss(keras.losses.Loss):
         self.dtype = keras.losses.Loss.dtype.fget(self)
         self.likelihood = self._choose(likelihood)
         if parameters is None:
-            named = ("ParameterValue", ParameterValue)
-            names = [
-                f.name for f in dataclasses.fields(self) if f.type in named
-            ]
-            parameters = {n: vars(self)[n] for n in names}
+            kinds = ("ParameterValue", ParameterValue)
+            fields = [f for f in dataclasses.fields(self) if f.type in kinds]
+            parameters = {f.name: vars(self)[f.name] for f in fields}
         for parameter, value in parameters.items():
             # Not every likelihood of a family has all parameters.
             if value is not None or parameter not in vars(self):
@@ -116,11 +117,8 @@ class LikelihoodLoss(keras.losses.Loss):
         learned, data = {}, {}
         for key, value in given.items():
             if value is None or value == "global":
-                value = GlobalParameter(
-                    dimension=self.dimension,
-                    name=key,
-                    dtype=keras.config.floatx(),
-                )
+                options = {"name": key, "dtype": keras.config.floatx()}
+                value = GlobalParameter(dimension=self.dimension, **options)
             if isinstance(value, GlobalParameter):
                 learned[key] = value.bind(self.likelihood, key)
             elif isinstance(value, DataParameter):
@@ -132,7 +130,12 @@ class LikelihoodLoss(keras.losses.Loss):
         self._parameters = types.SimpleNamespace(
             given=given, learned=learned, data=data
         )
-        self.ignore_class = _checked_label(self.ignore_class, self.likelihood)
+        mark = self.missing
+        if isinstance(mark, numbers.Real):
+            # Class numbers are compared as integers.
+            self.missing = int(mark) if mark % 1 == 0 else float(mark)
+        elif mark not in (None, "nan"):
+            check_argument("missing", mark, False, "'nan', a number or None")
         self._trainer: str | None = None
         self._has_warned = False
 
@@ -210,12 +213,6 @@ class LikelihoodLoss(keras.losses.Loss):
         examples. Missing data parameters take their fallback values.
         """
         prediction, predicted = split_output(y_pred)
-        return self.distribution_of(prediction, predicted, rows)
-
-    def distribution_of(
-        self, prediction: Tensor, predicted: Any, rows: Any = None
-    ) -> Any:
-        """As `distribution`, for a prediction and its parameters."""
         prediction = ops.cast(prediction, self.dtype)
         names = self.predicted(len(predicted))
         values = dict(zip(names, predicted, strict=True))
@@ -229,11 +226,12 @@ class LikelihoodLoss(keras.losses.Loss):
                     parameter.build(tuple(prediction.shape))
                 value = ops.cast(parameter.value(), self.dtype)
                 values[name] = value[None] if len(value.shape) else value
-            elif name in self._parameters.data:
-                known = name in rows
-                values[name] = rows[name] if known else given.fallback_value()
-            else:
+            elif name not in self._parameters.data:
                 values[name] = given
+            elif name in rows:
+                values[name] = rows[name]
+            else:
+                values[name] = given.fallback_value()
         return self.likelihood(prediction, **values)
 
     def batch(
@@ -250,7 +248,7 @@ class LikelihoodLoss(keras.losses.Loss):
             y_pred,
             sample_weight,
             index=index,
-            ignore_class=self.ignore_class,
+            missing=self.missing,
             dtype=self.dtype,
         )
 
@@ -259,8 +257,7 @@ class LikelihoodLoss(keras.losses.Loss):
     ) -> Any:
         batch = self.batch(y_true, y_pred, sample_weight)
         self._check_is_trained(len(batch.parameters))
-        distribution = self.distribution_of(batch.prediction, batch.parameters)
-        return self.of(distribution, batch)
+        return self.of(self.distribution(batch.output), batch)
 
     def of(self, distribution: Likelihood, batch: Batch) -> Any:
         """The loss of a batch, given its distribution.
@@ -300,9 +297,9 @@ class LikelihoodLoss(keras.losses.Loss):
         if asked and self._trainer is None:
             raise ValueError(
                 f"{self.name}: {asked} should be learned, but this model does "
-                "not train its loss. Use `keras_likelihood.LikelihoodModel` "
-                "(or `LikelihoodModel.from_model(model)`), pass numbers "
-                "instead, or call `loss.adopt()` in your own training loop. "
+                "not train its loss. Use `LikelihoodModel` (or "
+                "`LikelihoodModel.from_model(model)`), pass numbers, or call "
+                "`loss.adopt()` in your own training loop. "
                 f"Received: {_describe(given, asked)}"
             )
         if unused:
@@ -327,15 +324,12 @@ class LikelihoodLoss(keras.losses.Loss):
             if isinstance(value, keras.Layer | DataParameter):
                 value = keras.saving.serialize_keras_object(value)
             config[name] = value
-        if type(self).likelihood is None and "likelihood" not in names:
+        if "likelihood" in inspect.signature(type(self)).parameters:
             config["likelihood"] = self.likelihood.name()
-        if self.ignore_class is not None:
-            config["ignore_class"] = self.ignore_class
         return config
 
 
-@serializable
-@dataclasses.dataclass(init=False, eq=False, repr=False)
+@registered_loss
 class LocationScaleLoss(LikelihoodLoss):
     """Negative log-likelihood with terms weighted by their scale.
 
@@ -359,8 +353,7 @@ class LocationScaleLoss(LikelihoodLoss):
         balanced: whether to divide the weights by their weighted mean over the
             batch. The loss then keeps its size relative to regularizers and
             other losses. Defaults to False.
-        dimension, ignore_class, reduction, name, dtype: as in `LikelihoodLoss`.
-        **parameters: the likelihood's parameters, by name.
+        **options: arguments of `LikelihoodLoss`.
     """
 
     _: dataclasses.KW_ONLY
@@ -373,23 +366,10 @@ class LocationScaleLoss(LikelihoodLoss):
         *,
         beta: float = 0.0,
         balanced: bool = False,
-        dimension: str = "scalar",
-        ignore_class: int | None = None,
-        reduction: str | None = "sum_over_batch_size",
-        name: str | None = None,
-        dtype: Any = None,
-        **parameters: ParameterValue,
+        **options: Any,
     ) -> None:
         self.beta, self.balanced = beta, balanced
-        super().__init__(
-            likelihood,
-            dimension=dimension,
-            ignore_class=ignore_class,
-            reduction=reduction,
-            name=name,
-            dtype=dtype,
-            **parameters,
-        )
+        super().__init__(likelihood, **options)
 
     def _prepare(self, likelihood: Any, dtype: Any, parameters: Any) -> None:
         super()._prepare(likelihood, dtype, parameters)
@@ -419,17 +399,6 @@ class LocationScaleLoss(LikelihoodLoss):
                 sums = ops.sum(gather_replicas(sums[None]), axis=0)
             weight = weight / ops.divide_no_nan(sums[0], sums[1])
         return nll * weight
-
-
-def _checked_label(label: Any, likelihood: Any) -> Any:
-    if label is None:
-        return None
-    if not hasattr(likelihood, "class_probabilities") or label != int(label):
-        raise ValueError(
-            "`ignore_class` must be a whole number, and the likelihood must be "
-            f"one of classes. Received: {label!r} for {likelihood.name()!r}"
-        )
-    return int(label)
 
 
 def _describe(values: Tensor, names: Any) -> Any:

@@ -18,6 +18,7 @@ from keras_likelihood.likelihoods.output import (
     align_weight,
     split_output,
 )
+from keras_likelihood.losses.batch import is_missing
 
 
 def check_targets(
@@ -55,8 +56,13 @@ def _check_labels(loss: Any, shape: Shape, y: Any, weight: Any) -> None:
     if weight is not None:
         # A row is checked if any of its weights is not 0.
         counts = (weight.reshape(len(y), -1) != 0).any(axis=1)
-    if loss.ignore_class is not None:
-        counts &= (y.reshape(len(y), -1) != loss.ignore_class).any(axis=1)
+    if loss.missing is not None:
+        known = ~is_missing(y, loss.missing).reshape(len(y), -1)
+        # A vector with a missing entry is missing.
+        counts &= (np.all if likelihood.event_rank else np.any)(known, axis=1)
+        known = known.reshape(y.shape)
+        if counts.any():
+            y = np.where(known, y, y[known][0])
     y = y[counts]
     if y.dtype.kind == "f" and not likelihood.takes_bounds:
         bad = ~np.isfinite(y)

@@ -273,7 +273,7 @@ def _loss_and_distribution(
         for parameter in data.values():
             parameter.require_rows(index)
     if index is None or not data:
-        distribution = loss.distribution_of(batch.prediction, batch.parameters)
+        distribution = loss.distribution(batch.output)
         return loss.of(distribution, batch), distribution
     rows = {name: parameter.read(index) for name, parameter in data.items()}
     moving = [n for n, p in data.items() if not p.follows] if training else []
@@ -282,11 +282,8 @@ def _loss_and_distribution(
         """The loss, and the prediction and parameters of the distribution."""
         values = {name: r.displacement for name, r in rows.items()}
         values |= dict(zip(moving, displacements, strict=True))
-        distribution = loss.distribution_of(
-            batch.prediction,
-            batch.parameters,
-            {n: data[n].value_at(v) for n, v in values.items()},
-        )
+        values = {n: data[n].value_at(v) for n, v in values.items()}
+        distribution = loss.distribution(batch.output, values)
         return loss.of(distribution, batch), distribution.values()
 
     start = [rows[name].displacement for name in moving]

@@ -396,7 +396,7 @@ def test_members_ignore_a_class():
     for rows in (slice(None), y != 255):
         keras.utils.set_random_seed(0)
         model = kl.Ensemble(lone_logits, members=2)
-        loss = kl.losses.SoftmaxLoss(temperature=1.0, ignore_class=255)
+        loss = kl.losses.SoftmaxLoss(temperature=1.0, missing=255)
         model.compile("sgd", loss=loss)
         found.append(model.evaluate(x[rows], y[rows], verbose=0))
         model.fit(x[rows], y[rows], verbose=0)

@@ -18,8 +18,8 @@ OF_ANY_LIKELIHOOD = ["CRPS", "LikelihoodLoss", "LocationScaleLoss"]
 # Their likelihoods are made from arguments; see `test_families.py`.
 OF_ANY_LIKELIHOOD += ["OrdinalLoss", "QuantilesLoss", "ZeroInflatedLoss"]
 OF_ANY_LIKELIHOOD += ["MultivariateNormalLoss", "MultivariateStudentTLoss"]
-# They need rows; see `test_noisy_labels.py` and `test_sparse_noise.py`.
-OF_ANY_LIKELIHOOD += ["NoisyLabelsLoss", "SparseNoiseLoss"]
+# It needs rows; see `test_noisy_labels.py` and `test_sparse_noise.py`.
+OF_ANY_LIKELIHOOD += ["NoisyLabelsLoss"]
 LOSSES = [
     getattr(losses, n) for n in losses.__all__ if n not in OF_ANY_LIKELIHOOD
 ]
@@ -398,7 +398,7 @@ def test_ignored_outcomes_of_several_units_do_not_count(rng):
     logits = rng.normal(size=(3, 2)).astype("float32")
     y = np.array([[0, 255], [1, 0], [255, 1]])
     kept = y != 255
-    loss = kl.losses.BernoulliLoss(temperature=1.0, ignore_class=255)
+    loss = kl.losses.BernoulliLoss(temperature=1.0, missing=255)
     nll = np.logaddexp(0, logits) - np.where(kept, y, 0) * logits
     assert as_numpy(loss(y, logits)) == pytest.approx(
         nll[kept].mean(), rel=1e-5

@@ -37,7 +37,7 @@ def model_of_views(noise):
     )
     logits = keras.layers.Dense(3)(keras.layers.Flatten()(h))
     model = kl.LikelihoodModel(inputs, logits)
-    loss = kl.losses.SparseNoiseLoss(noise)
+    loss = kl.losses.NoisyLabelsLoss(noise, method="sparse")
     model.compile(keras.optimizers.Adam(0.03), loss=loss, metrics=["accuracy"])
     return model
 
@@ -78,7 +78,7 @@ def test_a_step_of_a_row_does_not_depend_on_the_batch():
 
 def test_what_is_refused():
     with pytest.raises(ValueError, match="one row for each training example"):
-        kl.losses.SparseNoiseLoss(1.0)
+        kl.losses.NoisyLabelsLoss(1.0, method="sparse")
     with pytest.raises(ValueError, match="learning_rate"):
         kl.data_parameters.SparseSGD(-1.0)
     with pytest.raises(ValueError, match="warp"):

@@ -11,13 +11,8 @@ from tests import contracts
 OF_ANY = {"CRPS", "LikelihoodLoss", "LocationScaleLoss"}
 OF_ANY |= {"MultivariateNormalLoss", "MultivariateStudentTLoss"}
 # Losses of families, whose likelihood is made from arguments.
-OF_ANY |= {
-    "NoisyLabelsLoss",
-    "OrdinalLoss",
-    "QuantilesLoss",
-    "SparseNoiseLoss",
-    "ZeroInflatedLoss",
-}
+OF_ANY |= {"NoisyLabelsLoss", "OrdinalLoss", "QuantilesLoss"}
+OF_ANY |= {"ZeroInflatedLoss"}
 LOSSES = [getattr(losses, n) for n in losses.__all__ if n not in OF_ANY]
 # One of numbers, one of counts and one of classes.
 TRACED = ("normal", "poisson", "softmax")

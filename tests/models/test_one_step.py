@@ -72,7 +72,7 @@ CLASSES = {
 @pytest.mark.parametrize("name", CLASSES)
 @pytest.mark.parametrize("label", [-1, 255])
 def test_labels_that_do_not_count_may_be_any_number(x, rng, name, label):
-    """Weights of 0 and `ignore_class` act as if the rows were absent."""
+    """Weights of 0 and `missing` act as if the rows were absent."""
     make, units = CLASSES[name]
     y = rng.integers(0, 2, size=24)
     y[::4] = label
@@ -83,7 +83,7 @@ def test_labels_that_do_not_count_may_be_any_number(x, rng, name, label):
     model = compiled(
         keras.layers.Dense(units),
         x,
-        make(ignore_class=label),
+        make(missing=label),
         metrics=["accuracy", kl.metrics.NegativeLogLikelihood()],
     )
     found = evaluated(model, x, y)
@@ -91,10 +91,8 @@ def test_labels_that_do_not_count_may_be_any_number(x, rng, name, label):
     assert found == pytest.approx(expected, rel=1e-5)
     model.fit(x, y, verbose=0)
     assert all_finite(model)
-    with pytest.raises(ValueError, match="`ignore_class`.*1.5 for"):
-        make(ignore_class=1.5)
-    with pytest.raises(ValueError, match="Received: 1 for 'normal'"):
-        kl.losses.LikelihoodLoss("normal", ignore_class=1)
+    with pytest.raises(ValueError, match="`missing`.*Received: 'none'"):
+        make(missing="none")
 
 
 @pytest.mark.parametrize("how", ["masked", "weights", "ignored"])
@@ -108,7 +106,7 @@ def test_positions_of_sequences_that_do_not_count(rng, how):
     if how == "masked":
         x[:, 3:] = 0.0
         hidden = keras.layers.Masking()(inputs)
-    loss = kl.losses.SoftmaxLoss(ignore_class=255 if how == "ignored" else None)
+    loss = kl.losses.SoftmaxLoss(missing=255 if how == "ignored" else None)
     model = kl.LikelihoodModel(inputs, keras.layers.Dense(3)(hidden))
     model.compile(
         "sgd", loss=loss, metrics=["accuracy"], weighted_metrics=["accuracy"]
