@@ -18,7 +18,6 @@ P = np.array([[0.2, 0.8], [0.7, 0.3]])
 ON_CLASSES = [
     functions.expected_calibration_error,
     functions.negative_log_likelihood,
-    functions.brier_score,
 ]
 
 
@@ -32,12 +31,6 @@ def test_probabilities(metric, wrong):
     assert np.isfinite(metric([1, 0], P.astype("float16")))
     with pytest.raises(ValueError, match="`probabilities` must.*Received"):
         metric(labels, wrong)
-
-
-@pytest.mark.parametrize("scale", [0.0, -1.0, [1.0, 0.0], np.nan, np.inf])
-def test_scales(scale):
-    with pytest.raises(ValueError, match="`scale` must be.*Received"):
-        functions.normal_crps([1.0, 2.0], [1.0, 2.0], scale)
 
 
 @pytest.mark.parametrize("values", [[], [1.5], [np.nan], [-0.1], [None]])
@@ -68,7 +61,6 @@ def test_targets(rng, kind):
         lambda: DataScaleRegressor().fit(x, y),
         lambda: PredictedScaleRegressor().fit(x, y),
         lambda: GlobalRescaling().fit_arrays(x[:, 0], y),
-        lambda: functions.normal_crps(y, x[:, 0], 1.0),
         lambda: kl.diagnose(model, x, y),
         lambda: kl.tabular.Regressor(members=2, epochs=1).fit(x, y),
         lambda: model.fit(x, y, verbose=0),

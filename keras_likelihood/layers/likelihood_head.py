@@ -120,12 +120,18 @@ class LikelihoodHead(keras.Layer):
             "clipnorm": clipnorm,
             "constraint": constraint,
         }
+        parameters = self.likelihood.parameters
+        is_location_scale = issubclass(self.likelihood, LocationScale)
+        default = ShiftedSoftplus(0.001)
+        chosen = {}
+        for p in parameters:
+            chosen[p.name] = self._option("constraint", p.name)
+            if chosen[p.name] is None:
+                is_scale = p.constraint == ShiftedSoftplus(0.01)
+                is_default = is_scale and is_location_scale
+                chosen[p.name] = default if is_default else p.constraint
         self._options["constraint"] = {
-            p.name: constraints.get(
-                self._option("constraint", p.name)
-                or _default_constraint(self.likelihood, p)
-            )
-            for p in self.likelihood.parameters
+            name: constraints.get(value) for name, value in chosen.items()
         }
         self._is_constrained = activation is None
         self.prediction = keras.layers.Dense(
@@ -136,17 +142,15 @@ class LikelihoodHead(keras.Layer):
             dtype=self.dtype_policy,
             name="prediction",
         )
-        if "prediction" in self._quantized:
-            config = self._quantized["prediction"]
+        if config := self._quantized.get("prediction"):
             self.prediction = keras.layers.Dense.from_config(config)
         self.parameter_layers = [
-            self._make_parameter(p.name) for p in self.likelihood.parameters
+            self._make_parameter(p.name) for p in parameters
         ]
         self.target_units = None
-        if issubclass(self.likelihood, LocationScale):
-            self.target_units = TargetUnits(
-                units, dtype=self.dtype_policy, name="target_units"
-            )
+        if is_location_scale:
+            options = {"dtype": self.dtype_policy, "name": "target_units"}
+            self.target_units = TargetUnits(units, **options)
         self.supports_masking = True
 
     def adapt(self, y: Any, *, sample_weight: Any = None) -> None:
@@ -195,8 +199,8 @@ class LikelihoodHead(keras.Layer):
             self.prediction.bias.assign(constraint.inverse(mean))
             return
         shared = self._option("dimension", "scale") == "scalar"
-        found = centre_and_spread(y, self.units, weight, one_spread=shared)
-        self.target_units.set(*found)
+        units = centre_and_spread(y, self.units, weight, one_spread=shared)
+        self.target_units.set(*units)
 
     def _make_parameter(self, name: str) -> Any:
         options = {o: self._option(o, name) for o in self._options}
@@ -220,11 +224,10 @@ class LikelihoodHead(keras.Layer):
         value = self._options[option]
         if not isinstance(value, dict) or "class_name" in value:
             return value
-        known = [p.name for p in self.likelihood.parameters]
-        unknown = sorted(set(value) - set(known))
-        check_argument(
-            option, unknown, not unknown, f"for parameters in {known}"
-        )
+        names = [p.name for p in self.likelihood.parameters]
+        unknown = sorted(set(value) - set(names))
+        allowed = f"for parameters in {names}"
+        check_argument(option, unknown, not unknown, allowed)
         signature = inspect.signature(LikelihoodHead.__init__)
         return value.get(name, signature.parameters[option].default)
 
@@ -271,35 +274,27 @@ class LikelihoodHead(keras.Layer):
         return (prediction, *parameters) if parameters else prediction
 
     def get_config(self) -> dict[str, Any]:
+        serialize = keras.saving.serialize_keras_object
         dense = self.prediction.get_config()
         names = ("activation", "kernel_initializer", "kernel_regularizer")
-        constraint = {
-            name: keras.saving.serialize_keras_object(value)
-            for name, value in self._options["constraint"].items()
-        }
         config = {
             **super().get_config(),
             "likelihood": self.likelihood.name(),
             "units": self.units,
             **self._options,
-            "constraint": constraint,
+            "constraint": serialize(self._options["constraint"]),
             **{name: dense[name] for name in names},
         }
         if self._is_constrained:
             config["activation"] = None
-        dense_layers = {"prediction": self.prediction} | {
+        layers = {
             p.name: getattr(p, "hidden", None) for p in self.parameter_layers
         }
-        if quantized := quantized_configs(dense_layers):
+        if quantized := quantized_configs(
+            {"prediction": self.prediction, **layers}
+        ):
             config["quantized"] = quantized
         return config
-
-
-def _default_constraint(likelihood: Any, parameter: Any) -> Any:
-    is_scale = parameter.constraint == ShiftedSoftplus(0.01)
-    if is_scale and issubclass(likelihood, LocationScale):
-        return ShiftedSoftplus(0.001)
-    return parameter.constraint
 
 
 @serializable
@@ -324,7 +319,6 @@ class ScaleHead(LikelihoodHead):
         self, units: int, *, likelihood: str = "normal", **options: Any
     ) -> None:
         super().__init__(likelihood, units, **options)
-        _require_parameters(self, "scale")
 
 
 @serializable
@@ -347,7 +341,6 @@ class TemperatureHead(LikelihoodHead):
         self, units: int, *, likelihood: str = "softmax", **options: Any
     ) -> None:
         super().__init__(likelihood, units, **options)
-        _require_parameters(self, "temperature")
 
 
 @serializable
@@ -362,8 +355,8 @@ class RobustRhoHead(LikelihoodHead):
 
     Args:
         units: size of the prediction's last axis.
-        likelihood: `"robust_rho"` (default) or another likelihood with a shape
-            and a scale.
+        likelihood: `"robust_rho"`, or another likelihood with a shape and a
+            scale.
         **options: options of `LikelihoodHead`.
     """
 
@@ -371,7 +364,6 @@ class RobustRhoHead(LikelihoodHead):
         self, units: int, *, likelihood: str = "robust_rho", **options: Any
     ) -> None:
         super().__init__(likelihood, units, **options)
-        _require_parameters(self, "shape", "scale")
 
 
 @serializable
@@ -401,13 +393,3 @@ class QuantilesHead(LikelihoodHead):
         config = {**super().get_config(), "levels": self.likelihood.levels}
         del config["likelihood"], config["units"]
         return config
-
-
-def _require_parameters(head: Any, *names: Any) -> None:
-    received = [p.name for p in head.likelihood.parameters]
-    if received != list(names):
-        raise ValueError(
-            f"`{type(head).__name__}` needs a likelihood with the parameters "
-            f"{list(names)}. For others, use `LikelihoodHead`. Received: "
-            f"{head.likelihood.name()!r} with the parameters {received}"
-        )

@@ -14,20 +14,7 @@ from keras_likelihood.likelihoods.checks import check_argument
 
 
 class ParameterLayer(keras.Layer):
-    """Base class of the layers for one parameter of a likelihood.
-
-    Args:
-        initial: initial value. Defaults to the likelihood's initial value.
-        constraint: map from the reals to the domain. Defaults to the
-            constraint of the likelihood.
-        dimension: `"scalar"`, `"channel"` or `"element"`.
-        learning_rate_multiplier: factor on the learning rate of this
-            parameter. Defaults to 1.
-        weight_decay: strength of an L2 penalty on the distance of each weight
-            from its initial value. Defaults to 0.
-        clipnorm: maximum norm of the gradient of each weight, or `None`. It
-            cannot be used with loss scaling.
-    """
+    """Base class of the layers for one parameter; see `LikelihoodHead`."""
 
     def __init__(
         self,
@@ -90,15 +77,11 @@ class ParameterLayer(keras.Layer):
         return clip_gradient(weight, self.clipnorm)
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "initial": self.initial,
-            "constraint": keras.saving.serialize_keras_object(self.constraint),
-            "dimension": self.dimension,
-            "learning_rate_multiplier": self.learning_rate_multiplier,
-            "weight_decay": self.weight_decay,
-            "clipnorm": self.clipnorm,
-        }
+        names = ["initial", "dimension", "learning_rate_multiplier"]
+        names += ["weight_decay", "clipnorm"]
+        own = {name: getattr(self, name) for name in names}
+        own["constraint"] = keras.saving.serialize_keras_object(self.constraint)
+        return {**super().get_config(), **own}
 
 
 @serializable
@@ -159,10 +142,8 @@ class GlobalParameter(ParameterLayer):
 
     def _add_weight(self, shape: Any) -> None:
         start = np.resize(self._constraint.inverse(self.start), shape)
-        self.unconstrained = self.add_controlled_weight(
-            "unconstrained", shape, start
-        )
-        self.built = True
+        weight = self.add_controlled_weight("unconstrained", shape, start)
+        self.unconstrained, self.built = weight, True
 
     def value(self) -> Tensor:
         """The current value, a scalar or the parameter of one example."""
@@ -230,15 +211,9 @@ class PredictedParameter(ParameterLayer):
         likelihood: a `Likelihood` or its name.
         parameter: name of one of its parameters.
         units: size of the last axis of the prediction.
-        dimension: `"scalar"`, `"channel"` or `"element"` (default).
-        isolated: whether to stop the gradient at the features. Defaults to
-            False.
-        normalize: `"layer"` or `"batch"` normalises the features first.
-            Defaults to `None`: no normalisation.
-        hidden_units: size of a hidden layer between the features and the
-            parameter, or `None` (default).
+        dimension, isolated, normalize, hidden_units: as in `LikelihoodHead`.
         **options: `initial`, `constraint`, `learning_rate_multiplier`,
-            `weight_decay` and `clipnorm`, as in `GlobalParameter`.
+            `weight_decay` and `clipnorm`, as in `LikelihoodHead`.
     """
 
     def __init__(
@@ -259,16 +234,14 @@ class PredictedParameter(ParameterLayer):
         check_argument("hidden_units", hidden_units, is_size, ">= 1 or None")
         self.likelihood = likelihoods.get(likelihood)
         declared = self.likelihood.parameter(parameter)
-        self.parameter = parameter
-        self.units = units
-        self.isolated = isolated
+        self.parameter, self.units = parameter, units
+        self.isolated, self.hidden_units = isolated, hidden_units
         self.normalize = normalize
         self.constraint = self.constraint or declared.constraint
         if self.initial is None:
             self.initial = declared.initial
         self._start = self.constraint.inverse(self.initial)
         self.normalization = _normalization(normalize, self.dtype_policy)
-        self.hidden_units = hidden_units
         self.hidden = None
         if hidden_units is not None:
             self.hidden = keras.layers.Dense(
@@ -286,12 +259,12 @@ class PredictedParameter(ParameterLayer):
         if self.hidden is not None:
             self.hidden.build(input_shape)
             input_shape = (*input_shape[:-1], self.hidden_units)
+        size = shape[-1:]
+        start = np.resize(self._start, size)
         self.kernel = self.add_controlled_weight(
-            "kernel", (input_shape[-1], shape[-1])
+            "kernel", (input_shape[-1], *size)
         )
-        self.bias = self.add_controlled_weight(
-            "bias", shape[-1:], np.resize(self._start, shape[-1:])
-        )
+        self.bias = self.add_controlled_weight("bias", size, start)
 
     def call(
         self, features: Tensor, training: bool | None = None, mask: Any = None
@@ -300,8 +273,8 @@ class PredictedParameter(ParameterLayer):
             features = ops.stop_gradient(features)
         if self.normalization is not None:
             batch = {"training": training, "mask": mask}
-            given = batch if self.normalize == "batch" else {}
-            features = self.normalization(features, **given)
+            options = batch if self.normalize == "batch" else {}
+            features = self.normalization(features, **options)
         if self.hidden is not None:
             features = self.hidden(features)
         if len(features.shape) > 2 and self.dimension != "element":
@@ -332,16 +305,14 @@ def quantized_configs(layers: dict[str, Any]) -> dict[str, Any]:
 
 
 def _mean_over_positions(features: Tensor, mask: Any) -> Any:
-    positions = tuple(range(1, len(features.shape) - 1))
-    if mask is None:
-        return ops.mean(features, axis=positions, keepdims=True)
-    weight = ops.cast(mask, features.dtype)
-    while len(weight.shape) < len(features.shape):
-        weight = ops.expand_dims(weight, axis=-1)
-    weight = weight * ops.ones_like(features[..., :1])
+    weight = ops.ones_like(features[..., :1])
+    if mask is not None:
+        missing = (1,) * (len(features.shape) - len(mask.shape))
+        mask = ops.reshape(mask, (*ops.shape(mask), *missing))
+        weight = weight * ops.cast(mask, weight.dtype)
     total, count = (
-        ops.sum(values, axis=positions, keepdims=True)
-        for values in (weight * features, weight)
+        ops.sum(v, axis=tuple(range(1, len(v.shape) - 1)), keepdims=True)
+        for v in (weight * features, weight)
     )
     return ops.divide_no_nan(total, count)
 

@@ -31,9 +31,8 @@ class TargetUnits(keras.Layer):
 
     def set(self, centre: Any, spread: Any) -> None:
         """Sets the centre and the spread, each `(units,)` or a number."""
-        shape = (self.units,)
-        self.centre.assign(np.broadcast_to(centre, shape).astype("float32"))
-        self.spread.assign(np.broadcast_to(spread, shape).astype("float32"))
+        values = [np.broadcast_to(v, (self.units,)) for v in (centre, spread)]
+        self.set_weights(values)
 
     def call(self, prediction: Tensor) -> Any:
         return self.centre + self.spread * prediction
@@ -42,11 +41,6 @@ class TargetUnits(keras.Layer):
         """A scale in the targets' units."""
         one_for_all = scale.shape[-1] != self.units
         return scale * (self.spread[:1] if one_for_all else self.spread)
-
-    def load_own_variables(self, store: Any) -> None:
-        # Files of version 0.1 do not contain these weights.
-        if len(store.keys()):
-            super().load_own_variables(store)
 
 
 def collect_targets(y: Any, sample_weight: Any = None) -> Any:

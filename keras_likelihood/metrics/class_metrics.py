@@ -30,6 +30,8 @@ class ClassMetric(DistributionMetric):
         name, dtype: as in `keras.metrics.Metric`.
     """
 
+    own_arguments: tuple[str, ...] = ("from_logits",)
+
     def __init__(
         self,
         *,
@@ -64,18 +66,15 @@ class ClassMetric(DistributionMetric):
     def outcomes(self, distribution: Likelihood, y_true: Tensor) -> Any:
         """Class numbers `(batch, ...)` and probabilities `(..., classes)`."""
         p = ops.cast(distribution.class_probabilities(), self.dtype)
-        one_hot = distribution.event_rank and (
-            len(y_true.shape) == len(p.shape)
-            and y_true.shape[-1] == p.shape[-1]
-        )
-        if one_hot:
+        if distribution.event_rank and len(y_true.shape) == len(p.shape):
+            # One-hot labels
             y_true = ops.argmax(y_true, axis=-1)
         return ops.cast(ops.reshape(y_true, ops.shape(p)[:-1]), "int32"), p
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         del config["likelihood"]
-        return {**config, "from_logits": self.from_logits}
+        return config
 
 
 @serializable
@@ -101,75 +100,41 @@ class ExpectedCalibrationError(ClassMetric):
 
         ECE = sum_b n_b / n |accuracy_b - confidence_b|
 
-    The metric stores three numbers per bin, independent of the amount of data.
-    Adaptive bins and debiasing need all data at once, see
-    `keras_likelihood.metrics.functions.expected_calibration_error`.
-
     ```python
     model.compile(loss=..., metrics=[kl.metrics.ExpectedCalibrationError()])
     ```
 
     Args:
         bins: number of bins of [0, 1]. Defaults to 15.
-        classwise: whether to average the errors over the probabilities of all
-            classes. Needs `classes`. Defaults to False: only the most
-            probable class.
-        classes: number of classes, for `classwise`.
         from_logits: as in `ClassMetric`.
         name, dtype: as in `keras.metrics.Metric`.
 
     Targets: class numbers or one-hot labels; 0/1 for one column.
     """
 
-    def __init__(
-        self,
-        *,
-        bins: int = 15,
-        classwise: bool = False,
-        classes: int | None = None,
-        **options: Any,
-    ) -> None:
+    own_arguments = ("from_logits", "bins")
+
+    def __init__(self, *, bins: int = 15, **options: Any) -> None:
         super().__init__(**options)
         check_argument("bins", bins, bins >= 1, ">= 1")
-        fits = classes or not classwise
-        check_argument("classes", classes, fits, "a number if `classwise=True`")
-        self.bins, self.classwise, self.classes = bins, classwise, classes
-        rows = classes if classwise and classes else 1
-        self.size, self.hits, self.belief = (
-            self.add_variable((rows * bins,), "zeros", name=part)
-            for part in ("size", "hits", "belief")
-        )
+        self.bins = bins
+        self.gaps = self.add_variable((bins,), "zeros", name="gaps")
+        self.size = self.add_variable((), "zeros", name="size")
 
     def update_from(
         self, distribution: Likelihood, y_true: Tensor, weights: Tensor
     ) -> None:
         y_true, p = self.outcomes(distribution, y_true)
-        if self.classwise:
-            confidence = p
-            occurred = ops.one_hot(y_true, p.shape[-1], dtype=self.dtype)
-            first = ops.arange(p.shape[-1], dtype="int32") * self.bins
-        else:
-            confidence = ops.max(p, axis=-1, keepdims=True)
-            top = ops.cast(ops.argmax(p, axis=-1), "int32")
-            occurred = ops.cast(top == y_true, self.dtype)[..., None]
-            first = 0
+        confidence = ops.max(p, axis=-1)
+        top = ops.cast(ops.argmax(p, axis=-1), "int32")
+        gap = ops.cast(top == y_true, self.dtype) - confidence
+        weights = weights * ops.ones_like(confidence)
         index = ops.cast(ops.floor(confidence * self.bins), "int32")
-        index = ops.clip(index, 0, self.bins - 1) + first
-        weight = weights[..., None] * ops.ones_like(confidence)
-        places, count = ops.reshape(index, (-1,)), self.size.shape[0]
-        for variable, values in (
-            (self.size, weight),
-            (self.hits, weight * occurred),
-            (self.belief, weight * confidence),
-        ):
-            values = ops.reshape(values, (-1,))
-            variable.assign_add(ops.segment_sum(values, places, count))
+        index = ops.reshape(ops.clip(index, 0, self.bins - 1), (-1,))
+        gap = ops.reshape(weights * gap, (-1,))
+        self.gaps.assign_add(ops.segment_sum(gap, index, self.bins))
+        self.size.assign_add(ops.sum(weights))
 
     def result(self) -> Tensor:
-        gap = ops.abs(self.hits - self.belief)
-        return ops.divide_no_nan(ops.sum(gap), ops.sum(self.size))
-
-    def get_config(self) -> dict[str, Any]:
-        names = ("bins", "classwise", "classes")
-        own = {name: getattr(self, name) for name in names}
-        return {**super().get_config(), **own}
+        total = ops.sum(ops.abs(self.gaps))
+        return ops.divide_no_nan(total, self.size)

@@ -25,9 +25,9 @@ class DistributionMetric(keras.metrics.Metric):
     - `(prediction, parameter, ...)`, in the likelihood's order;
     - only a prediction, if the missing parameters are passed as numbers.
 
-    A missing parameter is an error. Masked outcomes are ignored.
-
-    A subclass defines `update_from(distribution, y_true, weights)`.
+    A missing parameter is an error. Masked outcomes are ignored. A subclass
+    defines `update_from(distribution, y_true, weights)`, and lists arguments of
+    its own in `own_arguments`.
 
     Args:
         likelihood: a `Likelihood` or its name. Defaults to `None`: the
@@ -40,6 +40,7 @@ class DistributionMetric(keras.metrics.Metric):
     default_likelihood = "normal"
     from_logits: bool | None = None
     """Whether an output contains logits, for metrics that accept both."""
+    own_arguments: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -104,17 +105,14 @@ class DistributionMetric(keras.metrics.Metric):
     def update_from(
         self, distribution: Likelihood, y_true: Tensor, weights: Tensor
     ) -> Any:
-        """Adds a batch of targets of a distribution.
-
-        Targets have the rank of the prediction or of class numbers. The
-        weights broadcast with the outcomes.
-        """
+        """Adds targets with weights, which broadcast with the outcomes."""
         raise NotImplementedError
 
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "likelihood": self._named and self._named.name(),
+            **{name: getattr(self, name) for name in self.own_arguments},
             **self.parameters,
         }
 
@@ -172,6 +170,7 @@ class NegativeLogLikelihood(MeanOverOutcomes):
     """
 
     default_likelihood = "softmax"
+    own_arguments = ("from_logits",)
 
     def __init__(
         self,
@@ -193,9 +192,6 @@ class NegativeLogLikelihood(MeanOverOutcomes):
 
     def values(self, distribution: Likelihood, y_true: Tensor) -> Tensor:
         return distribution.nll(y_true)
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "from_logits": self.from_logits}
 
 
 @serializable
@@ -220,6 +216,8 @@ class CalibrationError(DistributionMetric):
         levels: number of equal steps in p. Defaults to 20.
         **options: options of `DistributionMetric`.
     """
+
+    own_arguments = ("levels",)
 
     def __init__(
         self, likelihood: Any = None, *, levels: int = 20, **options: Any
@@ -256,9 +254,6 @@ class CalibrationError(DistributionMetric):
         gap = ops.sum(ops.square(self._levels() - share))
         return ops.where(self.count > 0, gap, ops.zeros_like(gap))
 
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "levels": self.levels}
-
 
 @serializable
 class IntervalCoverage(MeanOverOutcomes):
@@ -273,6 +268,8 @@ class IntervalCoverage(MeanOverOutcomes):
         likelihood: as in `DistributionMetric`.
         **options: options of `DistributionMetric`.
     """
+
+    own_arguments = ("coverage",)
 
     def __init__(
         self, coverage: float = 0.9, *, likelihood: Any = None, **options: Any
@@ -298,9 +295,6 @@ class IntervalCoverage(MeanOverOutcomes):
         covered = ops.subtract(*ends) / ops.where(jump > 0, jump, 1.0)
         exact = is_exact(y_true, distribution.prediction)
         return ops.where(ops.logical_or(exact, jump <= 0), inside, covered)
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "coverage": self.coverage}
 
 
 @serializable

@@ -13,18 +13,13 @@ from keras_likelihood.likelihoods.checks import (
     finite_numbers,
 )
 
-_SCHEMES = ("uniform", "adaptive")
-
 
 def expected_calibration_error(
-    y_true: Tensor,
+    y_true: Any,
     probabilities: Any,
     *,
     bins: int = 15,
-    scheme: str = "uniform",
     classwise: bool = False,
-    debiased: bool = False,
-    norm: int = 1,
     sample_weight: Any = None,
 ) -> float:
     """Mean gap between confidence and accuracy over bins of confidence.
@@ -34,68 +29,35 @@ def expected_calibration_error(
     Args:
         y_true: class numbers `(n, ...)`, or 0/1 for one column.
         probabilities: `(n, ..., classes)`, or `(n, ...)` of class 1.
-        bins: number of bins. Defaults to 15.
-        scheme: `"uniform"` (bins of equal width, default) or `"adaptive"`
-            (bins with equal numbers of examples).
+        bins: number of bins of equal width. Defaults to 15.
         classwise: whether to average the errors over the probabilities of all
             classes. Defaults to False: only the most probable class.
-        debiased: whether to subtract the sampling variance from each squared
-            gap (needs `norm=2`). Defaults to False.
-        norm: 1 (default), or 2 for the root of the mean squared gap.
         sample_weight: `(n, ...)`, or `None`.
 
     >>> expected_calibration_error([1, 0], [[0.2, 0.8], [0.7, 0.3]])
     0.25
     """
-    options = (sample_weight, bins, scheme, debiased, norm)
     if not classwise:
         right, confidence = top_class(y_true, probabilities)
-        return binned_error(right, confidence, *options)
-    outcome, p = _outcomes(y_true, probabilities)
+        return binned_error(right, confidence, sample_weight, bins)
+    y_true, p = _outcomes(y_true, probabilities)
     errors = [
-        binned_error(outcome == c, chance, *options)
+        binned_error(y_true == c, chance, sample_weight, bins)
         for c, chance in enumerate(p.T)
     ]
     return float(np.mean(errors))
 
 
 def binned_error(
-    occurred: Any,
-    confidence: Any,
-    weight: Any = None,
-    bins: int = 15,
-    scheme: str = "uniform",
-    debiased: bool = False,
-    norm: int = 1,
+    occurred: Any, confidence: Any, weight: Any = None, bins: int = 15
 ) -> float:
-    """Calibration error of predicted probabilities `(n,)` of binary events.
-
-    The options are as in `expected_calibration_error`.
-    """
-    check_argument("scheme", scheme, scheme in _SCHEMES, f"one of {_SCHEMES}")
-    fits = norm == 2 or (norm == 1 and not debiased)
-    check_argument("norm", norm, fits, "1 or 2, and 2 if `debiased`")
+    """Calibration error of predicted probabilities `(n,)` of binary events."""
     confidence = np.asarray(confidence)
     _check_unit("confidence", confidence)
     weight = as_weight(weight, confidence.shape)
-    if scheme == "uniform":
-        index = np.clip((confidence * bins).astype(int), 0, bins - 1)
-    else:
-        # Equal confidences stay in one bin.
-        edges = np.quantile(confidence, np.linspace(0, 1, bins + 1)[1:-1])
-        index = np.searchsorted(edges, confidence, side="left")
-    size = np.bincount(index, weight, minlength=bins)
-    hits = np.bincount(index, weight * occurred, minlength=bins)
-    belief = np.bincount(index, weight * confidence, minlength=bins)
-    size, hits, belief = (part[size > 0] for part in (size, hits, belief))
-    gap = np.abs(hits - belief) / size
-    if norm == 1:
-        return float(np.sum(size * gap) / size.sum())
-    square = gap**2
-    if debiased:
-        rate = hits / size
-        square = square - rate * (1 - rate) / np.maximum(size - 1, 1)
-    return float(np.sqrt(max(np.sum(size * square) / size.sum(), 0.0)))
+    index = np.clip((confidence * bins).astype(int), 0, bins - 1)
+    gaps = np.bincount(index, weight * (occurred - confidence))
+    return float(np.abs(gaps).sum() / weight.sum())
 
 
 def top_class(y_true: Tensor, probabilities: Any) -> Any:
@@ -112,21 +74,6 @@ def negative_log_likelihood(
     chosen = p[np.arange(len(p)), outcome]
     nll = -np.log(np.maximum(chosen, np.finfo(p.dtype).tiny))
     return float(np.average(nll, weights=as_weight(sample_weight, nll.shape)))
-
-
-def brier_score(
-    y_true: Tensor, probabilities: Any, sample_weight: Any = None
-) -> float:
-    """Mean squared distance of the probabilities from the one-hot outcome.
-
-    Brier = mean_i sum_c (p_ic - [y_i = c])^2
-    """
-    outcome, p = _outcomes(y_true, probabilities)
-    gap = p.copy()
-    gap[np.arange(len(p)), outcome] -= 1.0
-    square = np.sum(gap**2, axis=1)
-    weight = as_weight(sample_weight, square.shape)
-    return float(np.average(square, weights=weight))
 
 
 def calibration_error(
@@ -164,28 +111,8 @@ def interval_coverage(cdf_values: Any, coverage: float = 0.9) -> float:
     return float(np.mean((values >= tail) & (values <= 1 - tail)))
 
 
-def normal_crps(y_true: Tensor, prediction: Tensor, scale: Tensor) -> float:
-    """Mean continuous ranked probability score of normal predictions.
-
-    CRPS = s (z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi)),
-    z = (y - prediction) / s
-    """
-    given = {"y_true": y_true, "prediction": prediction, "scale": scale}
-    y_true, prediction, scale = (
-        finite_numbers(values, f"`{name}`") for name, values in given.items()
-    )
-    if y_true.shape != prediction.shape:
-        raise ValueError(
-            "Targets and predictions must have equal shapes. "
-            f"Received: {y_true.shape} and {prediction.shape}"
-        )
-    least = scale.min(initial=1)
-    check_argument("scale", least, least > 0, "> 0 everywhere")
-    z = (y_true - prediction) / scale
-    return float(np.mean(scale * standard_normal_crps(z)))
-
-
 def standard_normal_crps(z: Any) -> Any:
+    """CRPS of a standard normal, z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi)."""
     erf = np.vectorize(math.erf, otypes=["float64"])
     density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
     return z * erf(z / np.sqrt(2)) + 2 * density - 1 / np.sqrt(np.pi)
@@ -199,14 +126,12 @@ def _checked_cdf(cdf_values: Any) -> Any:
 
 def _check_unit(name: str, values: Tensor) -> None:
     """Raises an error unless the values, at least one, lie in [0, 1]."""
-    if not values.size or values.min() < 0 or values.max() > 1:
-        text = (
-            f"values from {values.min():.3g} to {values.max():.3g}"
-            if values.size
-            else "no values"
-        )
+    if not values.size:
+        raise ValueError(f"`{name}` must be in [0, 1]. Received: no values")
+    if values.min() < 0 or values.max() > 1:
         raise ValueError(
-            f"`{name}` must be one or more values in [0, 1]. Received: {text}"
+            f"`{name}` must be in [0, 1]. "
+            f"Received: values from {values.min():.3g} to {values.max():.3g}"
         )
 
 
@@ -216,8 +141,8 @@ def _outcomes(y_true: Tensor, probabilities: Any) -> Any:
     p = finite_numbers(probabilities, "`probabilities`")
     _check_unit("probabilities", p)
     if p.shape == y_true.shape:
-        p = np.stack([1 - p, p], axis=-1)
-    elif p.shape[:-1] == y_true.shape and p.shape[-1] == 1:
+        p = p[..., None]
+    if p.shape[-1] == 1:
         p = np.concatenate([1 - p, p], axis=-1)
     if p.shape[:-1] != y_true.shape:
         raise ValueError(
@@ -225,19 +150,15 @@ def _outcomes(y_true: Tensor, probabilities: Any) -> Any:
             f"axis. Received: {y_true.shape} and {p.shape}"
         )
     total = p.sum(axis=-1)
-    away = np.abs(total - 1).max()
-    # Softmax in half precision.
-    if away > 0.01:
+    # Half precision is allowed.
+    if np.abs(total - 1).max() > 0.01:
         raise ValueError(
             "`probabilities` must sum to 1 over the last axis. Apply a softmax "
             f"to logits. Received: sums from {total.min():.3g} to "
             f"{total.max():.3g}"
         )
     is_class = (y_true % 1 == 0) & (y_true >= 0) & (y_true < p.shape[-1])
-    check_argument(
-        "y_true",
-        y_true[~is_class][:3].tolist(),
-        is_class.all(),
-        f"class indices from 0 to {p.shape[-1] - 1}",
-    )
+    allowed = f"class indices from 0 to {p.shape[-1] - 1}"
+    others = y_true[~is_class][:3].tolist()
+    check_argument("y_true", others, is_class.all(), allowed)
     return y_true.ravel().astype(int), p.reshape(-1, p.shape[-1])

@@ -5,10 +5,7 @@ import numpy as np
 import pytest
 
 import keras_likelihood as kl
-from keras_likelihood.layers.target_units import (
-    TargetUnits,
-    centre_and_spread,
-)
+from keras_likelihood.layers.target_units import centre_and_spread
 
 
 def data(rng, units=1):
@@ -151,20 +148,6 @@ def test_adapt_says_what_it_is_for(rng):
     plain = kl.LikelihoodModel(inputs, keras.layers.Dense(1)(inputs))
     with pytest.raises(ValueError, match="needs a model with a head"):
         plain.adapt(y)
-
-
-def test_files_without_units_still_load(tmp_path, monkeypatch):
-    inputs = keras.Input((3,))
-    model = keras.Model(inputs, kl.layers.ScaleHead(2)(inputs))
-    monkeypatch.setattr(TargetUnits, "save_own_variables", lambda *_: None)
-    model.save(tmp_path / "old.keras")
-    monkeypatch.undo()
-    loaded = keras.saving.load_model(tmp_path / "old.keras")
-    x = np.ones((2, 3), "float32")
-    for old, new in zip(model(x), loaded(x), strict=True):
-        np.testing.assert_array_equal(
-            keras.ops.convert_to_numpy(old), keras.ops.convert_to_numpy(new)
-        )
 
 
 def test_counts_start_at_their_mean(rng):

@@ -325,9 +325,6 @@ def test_a_hidden_layer_lets_the_scale_bend(rng):
 @pytest.mark.parametrize(
     "make, message",
     [
-        (lambda: layers.ScaleHead(1, likelihood="softmax"), "LikelihoodHead"),
-        (lambda: layers.TemperatureHead(2, likelihood="normal"), "Received"),
-        (lambda: layers.RobustRhoHead(2, likelihood="normal"), "Received"),
         (lambda: layers.ScaleHead(1, conditioning="data"), "the loss"),
         (lambda: layers.ScaleHead(1, normalize="group"), "'group'"),
         (lambda: layers.ScaleHead(1, hidden_units=0), "hidden_units"),

@@ -23,9 +23,6 @@ METRICS = {
     "sharpness": lambda: metrics.Sharpness(),
     "crps": lambda: metrics.ContinuousRankedProbabilityScore(),
     "ece": lambda: metrics.ExpectedCalibrationError(),
-    "classwise_ece": lambda: metrics.ExpectedCalibrationError(
-        classwise=True, classes=3, name="classwise"
-    ),
     "brier": lambda: metrics.BrierScore(),
 }
 
@@ -34,8 +31,6 @@ def metrics_for(likelihood):
     """The metrics that apply to this likelihood, by name."""
     if hasattr(likelihood, "class_probabilities"):
         names = ["nll", "ece", "brier"]
-        if likelihood.event_rank:
-            names.append("classwise_ece")
     else:
         names = ["calibration", "coverage", "nll"]
         if "scale" in [p.name for p in likelihood.parameters]:

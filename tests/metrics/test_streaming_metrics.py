@@ -45,18 +45,13 @@ def test_nll_of_probabilities_is_that_of_their_logits():
         metrics.NegativeLogLikelihood("normal", from_logits=False)
 
 
-@pytest.mark.parametrize("classwise", [False, True])
 @pytest.mark.parametrize("from_logits", [False, True])
-def test_ece_streams_to_the_same_number(classwise, from_logits):
+def test_ece_streams_to_the_same_number(from_logits):
     y, logits, p = classes()
     weight = np.random.default_rng(1).uniform(0.5, 2, len(y))
-    metric = metrics.ExpectedCalibrationError(
-        classwise=classwise, classes=4, from_logits=from_logits
-    )
+    metric = metrics.ExpectedCalibrationError(from_logits=from_logits)
     found = stream(metric, y, logits if from_logits else p, weight)
-    expected = functions.expected_calibration_error(
-        y, p, classwise=classwise, sample_weight=weight
-    )
+    expected = functions.expected_calibration_error(y, p, sample_weight=weight)
     assert found == pytest.approx(expected, abs=1e-5)
     metric.reset_state()
     assert float(metric.result()) == 0.0
@@ -78,7 +73,7 @@ def test_one_hot_and_binary_targets():
 
 def test_brier_streams_to_the_same_number():
     y, logits, p = classes()
-    expected = functions.brier_score(y, p)
+    expected = np.mean(np.sum((p - np.eye(4)[y]) ** 2, axis=1))
     assert stream(metrics.BrierScore(), y, p) == pytest.approx(expected, 1e-5)
     found = stream(metrics.BrierScore(from_logits=True), y, logits)
     assert found == pytest.approx(expected, 1e-5)
@@ -103,10 +98,6 @@ def test_regression_metrics_against_scipy():
     found = stream(metrics.IntervalCoverage(0.8), y, (mean, scale))
     expected = functions.interval_coverage(law.cdf(y), 0.8)
     assert found == pytest.approx(expected, abs=1e-6)
-    found = stream(metrics.ContinuousRankedProbabilityScore(), y, (mean, scale))
-    assert found == pytest.approx(
-        functions.normal_crps(y, mean, scale), rel=1e-4
-    )
     found = stream(metrics.Sharpness(), y, (mean, scale))
     assert found == pytest.approx(float(scale.mean()), rel=1e-5)
 
@@ -129,9 +120,7 @@ def test_softmax_nll_takes_logits():
 @pytest.mark.parametrize(
     "metric",
     [
-        metrics.ExpectedCalibrationError(
-            bins=7, classwise=True, classes=4, from_logits=True, name="e"
-        ),
+        metrics.ExpectedCalibrationError(bins=7, from_logits=True, name="e"),
         metrics.BrierScore(from_logits=True, name="b"),
     ],
     ids=lambda m: type(m).__name__,
