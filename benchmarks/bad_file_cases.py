@@ -293,7 +293,7 @@ def wrong_models():
             yield Case("wrong model", command, {"model.keras": content})
     good, command = good_files()["heads.keras"], READERS["heads.keras"][0]
     own = _layer(json.loads(entries(good)["config.json"]), -1)
-    for units in (0, -1, 2, 10**8, 10**13, "x", None):
+    for units in (0, -1, 2, 10**13, "x", None):
         content = _changed(good, {"config": {**own, "units": units}}, -1)
         yield Case("wrong sizes", command, {"heads.keras": content})
 

@@ -257,7 +257,6 @@ def tables(args):
             lambda scale: scale.values(),
             lambda scale: fit(scale.model),
             lambda scale: scale.append(1),
-            lambda scale: make()[1].load(path),
         )
         for number in range(args.tries):
             content = damage(good, args.random)
@@ -290,11 +289,10 @@ def others(args):
     with tempfile.TemporaryDirectory() as folder:
         file = {
             name: os.path.join(folder, name)
-            for name in ("scale.npy", "a.npz", "a.weights.h5", "a.keras")
+            for name in ("scale.npy", "a.weights.h5", "a.keras")
         }
         model, scale = make(file["scale.npy"])
         fit(model)
-        scale.save(file["a.npz"])
         model.save_weights(file["a.weights.h5"])
         model.save(file["a.keras"])
 
@@ -304,8 +302,6 @@ def others(args):
 
         for change in changes:
             for use in (
-                lambda change: make(**change)[1].load(file["a.npz"]),
-                lambda change: make(**change)[1].load(file["scale.npy"]),
                 lambda change: make(file["scale.npy"], **change)[1].values(),
                 lambda change: fit(make(file["scale.npy"], **change)[0]),
                 lambda change: make(**change)[0].load_weights(

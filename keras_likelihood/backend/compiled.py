@@ -1,7 +1,5 @@
 """Compiled functions, and host callbacks in compiled steps."""
 
-import functools
-import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -36,28 +34,6 @@ def compiled(function: _Function, whole: bool = False) -> _Function:
         jitted: _Function = jax.jit(function)
         return jitted
     return function
-
-
-def assign_all(changes: list[Any]) -> None:
-    """Assigns float32 arrays: pairs of a variable and its new value.
-
-    On JAX the transfer of a small array takes longer than a compiled call that
-    splits a large one.
-    """
-    variables, arrays = [v for v, _ in changes], [a for _, a in changes]
-    if keras.backend.backend() == "jax" and arrays:
-        split = _split_into(tuple(a.shape for a in arrays))
-        arrays = split(np.concatenate([a.ravel() for a in arrays]))
-    for variable, array in zip(variables, arrays, strict=True):
-        variable.assign(array)
-
-
-@functools.lru_cache
-def _split_into(shapes: tuple[tuple[int, ...], ...]) -> Callable[..., Any]:
-    ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1].tolist()
-    return compiled(
-        lambda flat: [*map(ops.reshape, ops.split(flat, ends), shapes)]
-    )
 
 
 def is_known(tensor: Any) -> bool:

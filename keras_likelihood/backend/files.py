@@ -22,8 +22,6 @@ LARGEST_RATIO = 100
 """An archive may unpack to this many times its size."""
 _SMALL = 2**26
 """Bytes to which every archive may unpack."""
-_SIZES = ("members", "classes", "components", "hidden", "knots", "units")
-"""Arguments of layers that determine the sizes of their weights."""
 
 
 class FileError(ValueError):
@@ -173,58 +171,16 @@ def check_sizes(archive: zipfile.ZipFile, path: Path, size: int) -> None:
 def check_model(
     path: Path, *, file: IO[bytes] | None = None, size: int | None = None
 ) -> None:
-    """Raises an error if a `.keras` file is damaged or needs too much memory.
+    """Raises an error if a `.keras` file is damaged or unpacks to far more.
 
-    The sizes of this package's layers are compared with the stored weights,
-    because the layers are built before the weights are read. See `read_arrays`
-    for the arguments.
+    See `read_arrays` for the arguments.
     """
     with _opened(path, file) as content, reading(path, "a .keras archive"):
         with zipfile.ZipFile(content) as archive:
             check_sizes(archive, path, size or os.path.getsize(path))
             if damaged := archive.testzip():
                 raise ValueError(f"the checksum of {damaged!r} is wrong")
-            config = json.loads(archive.read("config.json"))
-            most = sum(
-                entry.file_size
-                for entry in archive.infolist()
-                if entry.filename.endswith((".h5", ".npz"))
-            )
-            for name, value in _own_sizes(config):
-                if value > most:
-                    raise FileError(
-                        f"{os.fspath(path)}: the layers must fit the stored "
-                        f"weights of {most} bytes. Use another copy. "
-                        f"Received: {name}={value}"
-                    )
-
-
-def _own_sizes(config: Any) -> Iterator[tuple[str, int]]:
-    """Names and values of the sizes in configs of this package's layers."""
-    found = [config]
-    while found:
-        part = found.pop()
-        found += part.values() if isinstance(part, dict) else part
-        found = [value for value in found if isinstance(value, dict | list)]
-        if not isinstance(part, dict) or not str(
-            part.get("registered_name")
-        ).startswith("keras_likelihood>"):
-            continue
-        own = part.get("config")
-        given = own if isinstance(own, dict) else {}
-        sizes = {
-            name: max([v for v in np.ravel(value) if _is_size(v)], default=1)
-            for name in _SIZES
-            if (value := given.get(name)) is not None
-        }
-        members = sizes.pop("members", 1)
-        yield "members", members
-        for name, value in sizes.items():
-            yield name, members * value
-
-
-def _is_size(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+            json.loads(archive.read("config.json"))
 
 
 @contextlib.contextmanager

@@ -1,10 +1,9 @@
 """Access to a model's values after an error and from other threads."""
 
-import concurrent.futures
 import contextlib
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -68,46 +67,3 @@ def forget_gradients(variables: list[Any]) -> None:
     if keras.backend.backend() == "torch":
         for variable in variables:
             variable.value.grad = None
-
-
-class BetweenSteps:
-    """Runs functions while no training step runs.
-
-    On JAX a step donates the arrays of the model, so other threads cannot read
-    them. The training thread calls their functions between two steps.
-    """
-
-    def __init__(self) -> None:
-        self.thread: int | None = None
-        self._requests: list[Any] = []
-
-    def begin(self) -> None:
-        """Marks this thread as the training thread, until `end`."""
-        with _GATE:
-            self.thread = threading.get_ident()
-
-    def end(self) -> None:
-        with _GATE:
-            self.thread = None
-        self.answer()
-
-    def run(self, function: Callable[[], Any]) -> Any:
-        """The result of `function`, after the current JAX step."""
-        is_own = self.thread == threading.get_ident()
-        if keras.backend.backend() != "jax" or is_own:
-            return function()
-        with _GATE:
-            if self.thread is None:
-                return function()
-            future: concurrent.futures.Future[Any] = concurrent.futures.Future()
-            self._requests.append((function, future))
-        return future.result()
-
-    def answer(self) -> None:
-        """Runs the functions of other threads; called between two steps."""
-        while self._requests:
-            function, future = self._requests.pop()
-            try:
-                future.set_result(function())
-            except BaseException as error:
-                future.set_exception(error)

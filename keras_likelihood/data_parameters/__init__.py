@@ -3,8 +3,6 @@
 from keras_likelihood.data_parameters.data_parameter import DataParameter
 from keras_likelihood.data_parameters.file_table import FileTable
 from keras_likelihood.data_parameters.indexed import indexed
-from keras_likelihood.data_parameters.memory_table import MemoryTable
-from keras_likelihood.data_parameters.row_prior import RowPrior
 from keras_likelihood.data_parameters.sparse_rms_prop import (
     SparseRMSProp,
     SparseSGD,
@@ -13,8 +11,6 @@ from keras_likelihood.data_parameters.sparse_rms_prop import (
 __all__ = [
     "DataParameter",
     "FileTable",
-    "MemoryTable",
-    "RowPrior",
     "SparseRMSProp",
     "SparseSGD",
     "indexed",

@@ -1,9 +1,9 @@
 """A likelihood parameter with one learned value per training example."""
 
 import dataclasses
-import inspect
 import numbers
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import keras
@@ -12,18 +12,13 @@ from keras import ops
 
 from keras_likelihood import constraints, likelihoods
 from keras_likelihood.backend.files import Path
-from keras_likelihood.backend.kept_values import BetweenSteps
-from keras_likelihood.backend.processes import (
-    gather_replicas,
-    replica_count,
-)
+from keras_likelihood.backend.processes import gather_replicas, replica_count
 from keras_likelihood.backend.registration import FromArguments, serializable
 from keras_likelihood.backend.types import Array, Shape, Tensor
 from keras_likelihood.data_parameters import saved_rows
 from keras_likelihood.data_parameters.file_table import FileTable
 from keras_likelihood.data_parameters.memory_table import MemoryTable
 from keras_likelihood.data_parameters.refusals import Counts
-from keras_likelihood.data_parameters.row_prior import RowPrior, move_center
 from keras_likelihood.data_parameters.sparse_rms_prop import (
     RunningMean,
     SparseRMSProp,
@@ -78,9 +73,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
             of the table at the end of training or at the last validation.
         optimizer: a `SparseRMSProp` with other options, a `SparseSGD`, or
             `None` for the rule of the parameter.
-        prior: a `RowPrior`, which shrinks rows with few examples towards the
-            center, or `None`. Not supported with a `FileTable`.
-        table: storage of the rows, a `MemoryTable` (default) or a `FileTable`.
+        table: a `FileTable`, or `None` to keep the rows in device memory.
     """
 
     row_shape: tuple[int, ...]
@@ -95,38 +88,30 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         dimension: str = "scalar",
         fallback: str = "initial",
         optimizer: SparseRMSProp | SparseSGD | None = None,
-        prior: RowPrior | None = None,
-        table: MemoryTable | FileTable | None = None,
+        table: FileTable | None = None,
     ) -> None:
         super().__init__()
         _check_count("num_examples", num_examples)
         is_allowed = fallback in ("initial", "mean")
         check_argument("fallback", fallback, is_allowed, "'initial' or 'mean'")
         _check_kind("optimizer", optimizer, SparseRMSProp, SparseSGD)
-        _check_kind("prior", prior, RowPrior)
-        _check_kind("table", table, MemoryTable, FileTable)
+        _check_kind("table", table, FileTable)
         SparseRMSProp(learning_rate)
         if learning_rate and optimizer and optimizer.learning_rate:
             raise ValueError(
                 "Pass `learning_rate` either to the parameter or to its "
                 f"optimizer. Received: {learning_rate} and {optimizer}"
             )
-        if prior:
-            prior.check(num_examples)
-            if isinstance(table, FileTable):
-                raise ValueError(
-                    f"A prior needs a `MemoryTable`. Received: table={table}"
-                )
         self.num_examples = int(num_examples)
         self.learning_rate, self.initial = learning_rate, initial
         self.constraint = constraint and constraints.get(constraint)
         self.dimension, self.fallback = dimension, fallback
-        self.optimizer, self.prior = optimizer, prior
+        self.optimizer = optimizer
         self.table: Any = table or MemoryTable()
         self.name: str | None = None
         self.built = False
         self._likelihood: Any = None
-        self._turns = BetweenSteps()
+        self._training_thread: int | None = None
 
     def bind(self, likelihood: Any, name: str) -> "DataParameter":
         """Assigns it to a parameter of a likelihood; returns self."""
@@ -148,11 +133,11 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
             stored = np.array([self.start, origin], "float32")
         is_finite = np.isfinite(stored).all()
         check_argument("initial", self.initial, is_finite, "finite in float32")
-        if self.follows and (self.prior or self.optimizer):
+        if self.follows and self.optimizer:
             raise ValueError(
-                f"`prior` and `optimizer` must be None, because the {name} of "
+                f"`optimizer` must be None, because the {name} of "
                 f"{likelihood.name()} is a running mean. "
-                f"Received: prior={self.prior}, optimizer={self.optimizer}"
+                f"Received: optimizer={self.optimizer}"
             )
         sgd = declared.row_rule == "sgd"
         optimizer = self.optimizer or (SparseSGD() if sgd else SparseRMSProp())
@@ -190,10 +175,10 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         allowed = "below 2**31 on JAX"
         check_argument("num_examples", self.num_examples, is_small, allowed)
         mean = np.resize(np.float32(self.start), (size,))
-        self._mean = _fixed(mean, f"{name}_mean")
+        self._mean = keras.Variable(
+            mean, trainable=False, autocast=False, name=f"{name}_mean"
+        )
         self._refusals = Counts(f"{name}_refusals")
-        center = np.zeros((len(SparseRMSProp().columns), size), "float32")
-        self._center = self.prior and _fixed(center, f"{name}_center")
         self.row_shape, self.built = shape, True
 
     def _about(self) -> dict[str, Any]:
@@ -218,8 +203,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
     def variables(self) -> list[Any]:
         """The saved variables: the table, its mean and counters."""
         self._require_built()
-        own = self._mean, self._refusals, self._center
-        return [*self.table.variables, *(v for v in own if v is not None)]
+        return [*self.table.variables, self._mean, self._refusals]
 
     def saved(self) -> dict[str, Array]:
         """Arrays for the file of a model: the variables and what they are."""
@@ -277,10 +261,6 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         """Values `(batch, *row_shape)` for displacements `(batch, size)`."""
         rows = ops.reshape(displacement, (-1, *self.row_shape))
         origin = ops.convert_to_tensor(self._origin, dtype=rows.dtype)
-        if self.prior:
-            center = ops.convert_to_tensor(self._center)[0]
-            center = ops.reshape(center, self.row_shape)
-            origin = origin + ops.cast(center, rows.dtype)
         return self._constraint(origin + rows)
 
     def fallback_value(self) -> Tensor:
@@ -297,14 +277,11 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         aim = ops.stop_gradient(distribution.followed(self.name))
         return own - ops.cast(ops.reshape(aim, ops.shape(own)), own.dtype)
 
-    def move(
-        self, rows: Rows, gradient: Tensor, weight: Tensor | None = None
-    ) -> None:
+    def move(self, rows: Rows, gradient: Tensor) -> None:
         """Updates the rows of a batch and writes them to the table.
 
         The gradient, `(batch, size)`, is with respect to the displacements. For
-        running means it is the `distance`. `weight` is the loss weight, `None`
-        for 1.
+        running means it is the `distance`.
         """
         index, inside, state = rows
         if replica_count() > 1:
@@ -314,11 +291,6 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
             index, gradient, flags = map(gather_replicas, parts)
             inside = ops.cast(flags, "bool")
             state = self.table.read(index)
-        if self.prior:
-            rate = self._rule.learning_rate
-            move_center(self._center, rate, gradient, inside)
-            shrinkage = self.prior.gradient(state[:, 0], index)
-            gradient += shrinkage if weight is None else shrinkage * weight
         state, refused = self._rule.step(state, gradient, index, inside)
         self.table.write(index, state)
         self._refusals.count(ops.logical_not(inside), refused, index)
@@ -326,21 +298,15 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
     def values(self, index: Any = None) -> Array:
         """The learned values, `(rows,)` for scalars, otherwise `(rows, ...)`.
 
-        Another thread may call this while `fit` runs. On JAX it then waits
-        until the current batch or validation ends.
-
         Args:
             index: row numbers, a mask or a slice, as for `values()[index]`.
                 Defaults to all rows.
         """
 
-        def read() -> Array:
-            state, shape = self._rows_at(index), self.row_shape
-            if self.dimension == "scalar":
-                shape = shape[-1:] if shape[-1] > 1 else ()
-            return self._to_values(state).reshape((*state.shape[:-2], *shape))
-
-        return np.asarray(self._between_steps(read))
+        state, shape = self.state(index), self.row_shape
+        if self.dimension == "scalar":
+            shape = shape[-1:] if shape[-1] > 1 else ()
+        return self._to_values(state).reshape((*state.shape[:-2], *shape))
 
     def state(self, index: Any = None) -> Array:
         """The stored rows of the table, `(rows, columns, size)`.
@@ -348,10 +314,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         The columns are the displacement from the initial value, before the
         constraint, and the state of the optimizer. See `values` for `index`.
         """
-        return np.asarray(self._between_steps(lambda: self._rows_at(index)))
-
-    def _rows_at(self, index: Any) -> Array:
-        rows = np.array(_select(self.table.view(), index))
+        rows = np.array(_select(self._view(), index))
         parts = rows.reshape(-1, *self.table.shape[1:])
         where = getattr(self.table, "path", f"The data {self.name}")
         saved_rows.check_state([parts], self._rule.columns, where)
@@ -362,16 +325,19 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         rows = ops.convert_to_tensor(np.array(state[..., 0, :]))
         return np.asarray(ops.convert_to_numpy(self.value_at(rows)))
 
-    def _between_steps(self, function: Callable[[], Any]) -> Any:
-        """Runs `function` while no JAX step runs."""
+    def _view(self) -> Array:
+        """All rows, on the host, without a copy where possible."""
         self._require_built()
-
-        def up_to_date() -> Any:
-            # On JAX reading `model` updates the variables.
-            _ = self.model
-            return function()
-
-        return self._turns.run(up_to_date)
+        is_own = self._training_thread in (None, threading.get_ident())
+        if keras.backend.backend() == "jax" and not is_own:
+            # A step of JAX takes the arrays of the model.
+            raise RuntimeError(
+                "On JAX another thread cannot read the rows while `fit` runs. "
+                "Read them in a callback. Received: a call during `fit`"
+            )
+        # On JAX reading `model` updates the variables.
+        _ = self.model
+        return np.asarray(self.table.view())
 
     def update_mean(self) -> None:
         """Updates the mean, in one pass, if it is the fallback."""
@@ -380,28 +346,21 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
             total: Any = sum(values.sum(0, "float64") for values in parts)
             self._mean.assign((total / self.num_examples).reshape(-1))
 
-    def append(
-        self, count: int, *, prior: RowPrior | None = None
-    ) -> "DataParameter":
+    def append(self, count: int) -> "DataParameter":
         """Adds rows for new examples at the end; returns self.
 
         Args:
             count: number of new rows, which start at the initial value.
-            prior: a `RowPrior` with the sizes of all rows, if the current
-                prior has one size per row.
         """
         _check_count("count", count)
         rows = self._view()
-        return self._replace_table(len(rows) + int(count), [rows], prior=prior)
+        return self._replace_table(len(rows) + int(count), [rows])
 
-    def keep(
-        self, index: Any, *, prior: RowPrior | None = None
-    ) -> "DataParameter":
+    def keep(self, index: Any) -> "DataParameter":
         """Keeps some rows, in the order of `index`; returns self.
 
         Args:
             index: row numbers, a mask or a slice, as for `values()[index]`.
-            prior: as in `append`.
         """
         numbers = _select(np.arange(self.num_examples), index)
         if numbers.ndim != 1 or not len(numbers):
@@ -410,55 +369,29 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
                 f"Received: rows of shape {numbers.shape}"
             )
         parts = saved_rows.in_parts(self._view(), numbers)
-        return self._replace_table(len(numbers), parts, prior=prior)
-
-    def join(self, other: "DataParameter") -> "DataParameter":
-        """Adds the rows of another table at the end; returns self.
-
-        Args:
-            other: a trained `DataParameter` of the same likelihood, with the
-                same parameter, initial value, constraint and columns.
-        """
-        is_table = isinstance(other, DataParameter)
-        check_argument("other", other, is_table, "a `DataParameter`")
-        parts = [self._view(), other._view()]
-        self._refuse_prior()
-        other._refuse_prior()
-        saved_rows.check_about(self._about(), other._about(), "`other`")
-        return self._replace_table(sum(map(len, parts)), parts)
+        return self._replace_table(len(numbers), parts)
 
     def _replace_table(
         self,
         count: int,
         parts: Iterable[Array],
-        *,
-        prior: RowPrior | None = None,
         table: FileTable | None = None,
     ) -> "DataParameter":
         """Fills a table, by default of this kind, with `parts` and zeros."""
-        if self._turns.thread is not None:
+        if self._training_thread is not None:
             raise ValueError(
                 "The table must not be changed while `fit` runs. "
                 "Received: a change while `fit` runs"
             )
-        fits = not prior or (self.prior and isinstance(prior, RowPrior))
-        allowed = "None, or a `RowPrior` if there was one before"
-        check_argument("prior", prior, fits, allowed)
-        prior = prior or self.prior
-        if prior:
-            prior.check(count)
         self.table.close()
         self.table = (table or self.table).resized(count, parts)
-        self.num_examples, self.prior = count, prior
+        self.num_examples = count
         self.update_mean()
         if (model := self.model) is not None:
             # Compiled steps refer to the old table.
             model.train_function = model.test_function = None
             model.predict_function = None
         return self
-
-    def _view(self) -> Any:
-        return self._between_steps(lambda: self.table.view())
 
     def to_file(self, path: Path) -> "DataParameter":
         """Moves the rows to the file of a `FileTable`; returns self.
@@ -469,38 +402,9 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
             path: path of the `.npy` file. An existing table of this parameter
                 is replaced. Any other existing file is an error.
         """
-        self._refuse_prior()
         rows = self._view()
         table = FileTable(path).build(rows.shape, "data_", self._about())
-        return self._replace_table(len(rows), [rows], table=table)
-
-    def save(self, path: Path) -> None:
-        """Writes the rows and the state of their optimizer to an `.npz`.
-
-        An existing file is replaced atomically. A table with a prior can only
-        be saved with its model.
-        """
-        self._refuse_prior()
-        saved_rows.save(path, self._view(), self._about())
-
-    def load(self, path: Path) -> None:
-        """Reads the rows from a file of `save` or of a `FileTable`.
-
-        A file of another parameter, a damaged file or NaN raises an error and
-        changes nothing.
-        """
-        self._refuse_prior()
-        self._require_built()
-        rows = saved_rows.load(path, self.table.shape, self._about())
-        self.table.assign(rows)
-        self.update_mean()
-
-    def _refuse_prior(self) -> None:
-        if self.prior is not None:
-            raise ValueError(
-                "Rows with a prior can only be saved and loaded with their "
-                f"model, which has the center. Received: prior={self.prior}"
-            )
+        return self._replace_table(len(rows), [rows], table)
 
     def check(self) -> None:
         """Raises an error if steps since the last `check` had invalid rows.
@@ -509,12 +413,14 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         time to time in your own training loop.
         """
         self._require_built()
+        # On JAX reading `model` updates the variables.
+        _ = self.model
         self.table.raise_error()
         self._refusals.raise_any(self.name, self.num_examples)
 
     def close(self) -> None:
         """Closes the file of a table on disk. `fit` does this at its end."""
-        self._turns.end()
+        self._training_thread = None
         if self.built:
             self.table.close()
 
@@ -529,20 +435,18 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         self._refusals.reset()
         self.table.open_for_training()
         self._steps, self._next_check = 0, 1
-        self._turns.begin()
+        self._training_thread = threading.get_ident()
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         self.table.raise_error()
-        self._turns.answer()
         # Checks become rarer, because on JAX they wait for the device.
         if self._steps == self._next_check:
-            self._between_steps(self.check)
+            self.check()
             self._next_check *= 8
         self._steps += 1
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        self._between_steps(self.check)
-        self._turns.answer()
+        self.check()
         self.table.flush()
 
     def on_test_begin(self, logs: Any = None) -> None:
@@ -553,21 +457,13 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         config["initial"] = np.asarray(self.initial).tolist()
-        if isinstance(self.table, FileTable):
-            # Loading a model must not access files named in the model file.
-            config["table"] = MemoryTable()
+        # Loading a model must not access files named in the model file.
+        config["table"] = None
         return dict(keras.saving.serialize_keras_object(config))
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "DataParameter":
-        config = keras.saving.deserialize_keras_object(config)
-        own = inspect.signature(cls).parameters
-        return cls(**{k: v for k, v in config.items() if k in own})
-
-
-def _fixed(value: Array, name: str) -> keras.Variable:
-    """A non-trainable variable."""
-    return keras.Variable(value, trainable=False, autocast=False, name=name)
+        return cls(**keras.saving.deserialize_keras_object(config))
 
 
 def _check_count(name: str, value: Any) -> None:

@@ -104,8 +104,8 @@ class FileTable:
     def _refuse_several_devices(self) -> None:
         if keras.distribution.distribution() or replica_count() > 1:
             raise ValueError(
-                "A `FileTable` needs a single device. Use a `MemoryTable` to "
-                f"train on several. Received: FileTable({self.path!r})"
+                "A `FileTable` needs a single device. Keep the rows in memory "
+                f"to train on several. Received: FileTable({self.path!r})"
             )
 
     @property

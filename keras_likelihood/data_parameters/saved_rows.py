@@ -9,11 +9,8 @@ import numpy as np
 
 from keras_likelihood.backend.files import (
     FileError,
-    Path,
     map_array,
     open_regular,
-    read_arrays,
-    reading,
     replacing,
 )
 from keras_likelihood.backend.types import Array
@@ -130,12 +127,6 @@ def check_state(
         )
 
 
-def save(path: Path, rows: Array, about: dict[str, Any]) -> None:
-    """Writes rows and their description to an `.npz`, atomically."""
-    with replacing(path) as temporary, open(temporary, "wb") as file:
-        np.savez(file, state=rows, about=pack(about))
-
-
 def pack(about: dict[str, Any]) -> Array:
     """A description as an array of bytes."""
     return np.frombuffer(json.dumps(about).encode(), "uint8")
@@ -144,27 +135,3 @@ def pack(about: dict[str, Any]) -> Array:
 def unpack(about: Array) -> dict[str, Any]:
     """The inverse of `pack`."""
     return dict(json.loads(np.asarray(about, "uint8").tobytes()))
-
-
-def load(path: Path, shape: tuple[int, ...], about: dict[str, Any]) -> Array:
-    """The rows of a file of `save` or of a `FileTable`, after checking them."""
-    path = os.fspath(path)
-    with open_regular(path) as file:
-        is_archive = file.read(2) == b"PK"
-    if is_archive:
-        arrays = read_arrays(path)
-        if {"state", "about"} - arrays.keys():
-            raise FileError(
-                f"{path} is not a table of data parameters. "
-                f"Received: an archive of {sorted(arrays)}"
-            )
-        rows = arrays["state"]
-        with reading(path, "a file of `DataParameter.save`"):
-            received = unpack(arrays["about"])
-    else:
-        rows, received = open_rows(path, shape, about), about
-    check_about(
-        {**about, "shape": shape}, {**received, "shape": rows.shape}, path
-    )
-    check_state(in_parts(rows), about["columns"], path)
-    return rows

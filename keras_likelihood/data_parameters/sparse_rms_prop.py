@@ -84,7 +84,6 @@ class SparseRMSProp(FromArguments, RowRule):
             TensorFlow 1 starts at 1, so that first steps are small.
         momentum: in [0, 1). Defaults to 0, which needs no state.
         weight_decay: decay towards the initial value, `>= 0`. Defaults to 0.
-        clipnorm: maximum 2-norm of the gradient of a batch, or `None`.
     """
 
     learning_rate: float | None = None
@@ -93,22 +92,16 @@ class SparseRMSProp(FromArguments, RowRule):
     initial_mean_square: float = 0.0
     momentum: float = 0.0
     weight_decay: float = 0.0
-    clipnorm: float | None = None
 
     def __post_init__(self) -> None:
-        rate, clip = self.learning_rate, self.clipnorm
+        rate, start = self.learning_rate, self.initial_mean_square
         for name, fits, allowed in (
             ("learning_rate", rate is None or rate > 0, "> 0 or None"),
             ("rho", 0 <= self.rho < 1, "in [0, 1)"),
             ("epsilon", self.epsilon > 0, "> 0"),
-            (
-                "initial_mean_square",
-                self.initial_mean_square >= 0,
-                ">= 0",
-            ),
+            ("initial_mean_square", start >= 0, ">= 0"),
             ("momentum", 0 <= self.momentum < 1, "in [0, 1)"),
             ("weight_decay", self.weight_decay >= 0, ">= 0"),
-            ("clipnorm", clip is None or clip > 0, "> 0 or None"),
         ):
             check_argument(name, getattr(self, name), fits, allowed)
 
@@ -120,14 +113,6 @@ class SparseRMSProp(FromArguments, RowRule):
 
     def _move(self, state: Tensor, gradient: Tensor, visits: Tensor) -> Tensor:
         rate: Any = self.learning_rate
-        if self.clipnorm is not None:
-            energy = ops.sum(ops.square(gradient), axis=1)
-            # Rows that are not finite must not affect the others, and repeated
-            # rows count once.
-            known = ops.logical_and(visits > 0, ops.isfinite(energy))
-            shares = ops.where(known, energy, 0.0) / ops.maximum(visits, 1.0)
-            norm = ops.maximum(ops.sqrt(ops.sum(shares)), self.clipnorm)
-            gradient = gradient * (self.clipnorm / norm)
         value, square, *velocity = ops.unstack(state, len(self.columns), axis=1)
         # Tables start at zero, so they hold the difference from the start.
         start = self.initial_mean_square

@@ -291,7 +291,7 @@ def _loss_and_distribution(
     distribution = loss.likelihood(**parts)
     for name, gradient in zip(moving, gradients, strict=True):
         scaled = gradient if weight is None else gradient * weight
-        data[name].move(rows[name], scaled, weight)
+        data[name].move(rows[name], scaled)
     if training:
         for name in set(data) - set(moving):
             away = data[name].distance(rows[name], distribution)

@@ -11,22 +11,14 @@ from keras_likelihood.regularizers.priors import (
     MultiRidge,
 )
 from keras_likelihood.regularizers.report import adaptive_weights, prune, report
-from keras_likelihood.regularizers.rules import (
-    HeldOut,
-    Measurement,
-    ScaleRule,
-)
 
 __all__ = [
     "AdaptiveRegularizer",
     "DLasso",
     "DRidge",
-    "HeldOut",
     "LearnScales",
-    "Measurement",
     "MultiLasso",
     "MultiRidge",
-    "ScaleRule",
     "adaptive_weights",
     "prune",
     "report",

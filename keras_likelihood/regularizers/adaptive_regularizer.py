@@ -13,7 +13,7 @@ from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.regularizers.one_per_weight import OnePerWeight
 
 _CHOICES = {
-    "group": ("model", "tensor", "input", "output", "weight"),
+    "group": ("model", "tensor", "weight"),
     "objective": ("predictive", "joint"),
 }
 _LEAST = {"num_examples": 1, "initial_scale": 0}
@@ -43,9 +43,8 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
             in an epoch, `> 1`. `fit` counts them. Your own training loop, and
             data sets that repeat their rows, need this argument.
         group: weights that share a scale: `"model"` (default; all weights of
-            the model with the same class of regularizer), `"tensor"`,
-            `"input"` (the weights of one input feature), `"output"` (those of
-            one output unit) or `"weight"` (each its own).
+            the model with the same class of regularizer), `"tensor"` (those
+            of one tensor, as in the paper) or `"weight"` (each its own).
         initial_scale: initial value of the scales, `> 0`. By default `fit`
             chooses it.
         objective: `"predictive"` (default): the callback chooses the scales.
@@ -54,6 +53,10 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
             It has no minimum: `DRidge` and `DLasso` shrink everything to zero
             unless training stops early.
         name: name of the regularizer.
+
+    Attributes:
+        source: which rows chose the scales, `""` before `fit`.
+        history: median of `strength()` after each epoch of `fit`.
     """
 
     order = 1
@@ -108,14 +111,21 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
         start = math.log(self.initial_scale or 1.0)
 
         def add(
-            name: str, value: float, shape: Shape = (), **given: bool
+            name: str, value: float, shape: Shape = (), trainable: bool = False
         ) -> Any:
-            start = keras.initializers.Constant(value)
-            given = {"trainable": False, "autocast": False, **given}
-            return self.add_weight(shape, start, "float32", name=name, **given)
+            return self.add_weight(
+                shape,
+                keras.initializers.Constant(value),
+                "float32",
+                trainable=trainable,
+                autocast=False,
+                name=name,
+            )
 
-        shape, is_joint = self._scale_shape(shape), self.objective == "joint"
-        self.log_scale = add("log_scale", start, shape, trainable=is_joint)
+        if self.group != "weight":
+            shape = (1,) * len(shape)
+        is_joint = self.objective == "joint"
+        self.log_scale = add("log_scale", start, shape, is_joint)
         self.freedom = add("freedom", -1.0)
         self.terms = add("terms", self.num_examples or 0.0)
         self.log_precision = add("log_precision", 0.0)
@@ -127,40 +137,15 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
         read = [self.log_scale, self.freedom, self.terms] if self.built else []
         return [*read, *self._copies.variables]
 
-    def _scale_shape(self, shape: Shape) -> Shape:
-        if self.group == "weight":
-            return shape
-        if self.group in ("model", "tensor"):
-            return (1,) * len(shape)
-        axis = len(shape) - (2 if self.group == "input" else 1)
-        if axis < 0:
-            raise ValueError(
-                f"group={self.group!r} needs a weight with that axis. "
-                f"Received: a weight of shape {shape}"
-            )
-        return tuple(n if i == axis else 1 for i, n in enumerate(shape))
+    def save_own_variables(self, store: Any) -> None:
+        super().save_own_variables(store)
+        store["source"] = np.frombuffer(self.source.encode(), "uint8")
 
     def load_own_variables(self, store: Any) -> None:
         self._links.is_learned = True
-        super().load_own_variables(store)
-
-    def note(self, source: str) -> None:
-        """Records which rows choose the scales."""
-        self._links.source = source
-
-    def note_strength(self) -> None:
-        """Adds the present strength to the `history`, once per epoch."""
-        self._links.history.append(float(np.median(self.strength())))
-
-    @property
-    def source(self) -> str:
-        """Which rows chose the scales, `""` before `fit`."""
-        return str(self._links.source)
-
-    @property
-    def history(self) -> list[float]:
-        """Median of `strength()` after each epoch of `fit`."""
-        return list(self._links.history)
+        saved = {name: np.asarray(store[name]) for name in store.keys()}
+        self.source = saved.pop("source", np.empty(0)).tobytes().decode()
+        super().load_own_variables(saved)
 
     def count_terms(self, terms: float) -> None:
         """Sets the number of likelihood terms, unless it was an argument."""
@@ -219,14 +204,10 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
     def set_scale(self, scale: Any) -> None:
         """Sets the scales to positive numbers that broadcast with them."""
         self._require_built()
-        self.log_scale.assign(self.stored(scale))
-
-    def stored(self, scale: Any) -> Array:
-        """The value of `log_scale` for these scales, a float32 array."""
         shape = tuple(self.log_scale.shape)
         log_scale = np.broadcast_to(np.log(scale), shape).astype("float32")
         check_argument("scale", scale, np.isfinite(log_scale).all(), "> 0")
-        return log_scale
+        self.log_scale.assign(log_scale)
 
     def strength(self) -> Array:
         """The factors of `keras.regularizers.L1` or `L2` that equal this."""

@@ -1,5 +1,6 @@
 """Gradients of held-out rows along the priors of weights."""
 
+import concurrent.futures
 import itertools
 import math
 from collections.abc import Iterator
@@ -9,7 +10,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.gradients import GradientFold, zeros
+from keras_likelihood.backend.compiled import compiled
+from keras_likelihood.backend.gradients import value_and_gradient
 from keras_likelihood.backend.training_rows import Rows
 from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.likelihoods.checks import to_float64
@@ -25,7 +27,11 @@ class Slopes(NamedTuple):
     """One measurement.
 
     Attributes:
-        slopes: see `Measurement`, one array per weight.
+        slopes: `g . p` for each scale, one array per weight. `g` is the
+            gradient of the NLL of held-out rows with respect to the weight, a
+            running mean over about five measurements, and `p` the gradient of
+            the prior: `w` for L2 and `sign(w)` for L1. It is 0 if the size of
+            the weight has no effect on the loss.
         noise: the same for a learned noise, or `None` without one.
         freedom: effective number of weights, one per weight.
         precision: mean curvature of the NLL, one per weight.
@@ -38,9 +44,7 @@ class Slopes(NamedTuple):
 
 
 class HeldOutSlopes:
-    """Slopes of the weights of a model (see `Measurement`).
-
-    A slope is 0 if the size of the weight has no effect on the loss.
+    """Slopes of the weights of a model.
 
     The loss is the model's own without penalties, with its weights and masks,
     so any loss will do. The mean square of the gradients estimates the
@@ -54,20 +58,22 @@ class HeldOutSlopes:
         self._terms_per_row = terms_per_row
         noise = learned_noise(model)
         self._noise = [] if noise is None else [noise.unconstrained]
-        measured = [*weights, *self._noise]
-        seeds = keras.random.SeedGenerator(0)
-        self._fold = GradientFold(self._loss, model, measured, seeds, self._add)
+        self._measured = [*weights, *self._noise]
+        own = {id(v) for v in self._measured}
+        # `model.variables` does not include the losses' parameters.
+        every = [*model.trainable_variables, *model.non_trainable_variables]
+        self._others = [v for v in every if id(v) not in own]
         self._shapes = [tuple(w.regularizer.log_scale.shape) for w in weights]
         self._shapes += [(1,) * len(v.shape) for v in self._noise]
         self._shapes += 2 * [(len(weights),)]
-        # All results in one vector, and the running means.
-        sizes = [*map(math.prod, self._shapes)]
-        self._ends = np.cumsum(sizes)[:-1]
-        means = [zeros(v.shape) for v in measured]
-        squares = [zeros(v.shape) for v in weights]
-        self._start = zeros((sum(sizes),)), means, squares
+        self._means: Any = [
+            [np.zeros(v.shape, "float32") for v in variables]
+            for variables in (self._measured, weights)
+        ]
         self._batches: Iterator[Any] = iter(())
         self._latest: Tensor = None
+        self._run: Any = compiled(self._update)
+        self._programs: dict[int, Any] = {}
 
     def use_rows(self, rows: Rows) -> None:
         """Takes the held-out rows of a training."""
@@ -75,7 +81,7 @@ class HeldOutSlopes:
         count = len(keras.tree.flatten(drawn)[0])
         self._size = min(count, _BATCH)
         order = np.random.default_rng(self._seed).permutation(count)
-        order = order[: count - count % self._size].reshape(-1, 1, self._size)
+        order = order[: count - count % self._size].reshape(-1, self._size)
         batches = [
             keras.tree.map_structure(
                 lambda a, rows=rows: ops.convert_to_tensor(a[rows]), drawn
@@ -85,69 +91,108 @@ class HeldOutSlopes:
         self._batches = itertools.cycle(batches)
 
     def prepare(self) -> None:
-        """Begins to compile, while the training step is compiled."""
-        self._fold.prepare(self._start, next(self._batches))
+        """Begins to compile on JAX, while the training step is compiled.
+
+        Keras layers are traced in the current thread.
+        """
+        is_jax = keras.backend.backend() == "jax"
+        if not is_jax or keras.distribution.distribution():
+            return
+        if self._size not in self._programs:
+            lowered = self._run.lower(*self._arguments())
+            pool = concurrent.futures.ThreadPoolExecutor(1)
+            self._programs[self._size] = pool.submit(lowered.compile)
+            pool.shutdown(wait=False)
 
     def measure(self) -> Slopes | None:
         """The result of the previous call, `None` at the first.
 
         So the host does not wait for the device.
         """
-        before = self._latest
-        self._latest, *means = self._fold(self._start, next(self._batches))
-        self._start = self._start[0], *means
+        before, program = self._latest, self._programs.get(self._size)
+        run = self._run if program is None else program.result()
+        self._latest, self._means = run(*self._arguments())
         if before is None:
             return None
-        parts = np.split(to_float64(before), self._ends)
+        ends = np.cumsum([*map(math.prod, self._shapes)])[:-1]
+        parts = np.split(to_float64(before), ends)
         *slopes, freedom, precision = map(np.reshape, parts, self._shapes)
         noise = slopes.pop().item() if self._noise else None
         return Slopes(slopes, noise, freedom, precision)
 
-    def _loss(self, rows: dict[str, Any]) -> Tensor:
-        # In front of batch normalisation the size of a weight has no effect
-        # in training. With moving averages it would seem to have one.
-        output = self._model(rows["x"], training=True)
-        return loss_without_penalties(self._model, rows, output)
+    def _arguments(self) -> tuple[Any, ...]:
+        # Operations on each variable would take longer than the call.
+        values, others, means = (
+            keras.tree.map_structure(ops.convert_to_tensor, part)
+            for part in (self._measured, self._others, self._means)
+        )
+        return values, others, means, next(self._batches)
 
-    def _add(self, total: Any, gradients: list[Any], values: list[Any]) -> Any:
-        means, squares = [], []
-        for i, (mean, gradient) in enumerate(
-            zip(total[1], gradients, strict=True)
-        ):
-            g = ops.cast(gradient, "float32")
-            # Half precision may overflow.
-            share = ops.where(ops.isfinite(ops.sum(g)), 1 - _DECAY, 0.0)
-            g = ops.where(share > 0, g, 0.0)
-            means.append(mean + share * (g - mean))
-            if i < len(self._weights):
-                square = total[2][i]
-                squares.append(square + share * (ops.square(g) - square))
-        products, freedom, precision = list(means), [], []
+    def _update(
+        self, values: list[Any], others: list[Any], means: Any, rows: Any
+    ) -> tuple[Tensor, Any]:
+        """The results in one vector, and the running means."""
+
+        def with_values(*values: Tensor) -> Any:
+            held = zip(
+                self._others, map(ops.stop_gradient, others), strict=True
+            )
+            mapping = [*zip(self._measured, values, strict=True), *held]
+            return keras.StatelessScope(state_mapping=mapping)
+
+        def loss(*values: Tensor) -> Tensor:
+            with with_values(*values):
+                # In front of batch normalization the size of a weight has no
+                # effect in training. With moving averages it would seem to.
+                output = self._model(rows["x"], training=True)
+                return loss_without_penalties(self._model, rows, output)
+
+        values = [*map(ops.stop_gradient, values)]
+        _, gradients = value_and_gradient(loss, values)
+        with with_values(*values):
+            return self._summarized(values, gradients, means)
+
+    def _summarized(
+        self, values: list[Any], gradients: list[Any], means: Any
+    ) -> tuple[Tensor, Any]:
+        gradients = [ops.cast(g, "float32") for g in gradients]
+        # Half precision may overflow.
+        finite = [ops.isfinite(ops.sum(g)) for g in gradients]
+        first, second = means
+        first = [
+            m + ops.where(fits, (1 - _DECAY) * (g - m), 0.0)
+            for m, g, fits in zip(first, gradients, finite, strict=True)
+        ]
+        second = [
+            m + ops.where(fits, (1 - _DECAY) * (ops.square(g) - m), 0.0)
+            for m, g, fits in zip(second, gradients, finite, strict=False)
+        ]
+        products, freedom, precision = [*first], [], []
         for i, weight in enumerate(self._weights):
             prior, value = weight.regularizer, ops.cast(values[i], "float32")
-            products[i] = means[i] * prior.prior_gradient(value)
-            g = ops.cast(gradients[i], "float32")
-            products[i] *= ops.cast(size_matters(g, value), "float32")
+            matters = size_matters(gradients[i], value)
+            products[i] = first[i] * prior.prior_gradient(value)
+            products[i] *= ops.cast(matters, "float32")
             # The variance of a mean over terms is the curvature of one term
             # divided by their number.
             factor = prior.terms * (self._size * self._terms_per_row)
-            curvature = squares[i] * factor
+            curvature = second[i] * factor
             scale = ops.exp(ops.convert_to_tensor(prior.log_scale))
             share = prior.share_determined(value, scale, curvature)
             freedom.append(ops.sum(share))
             precision.append(ops.mean(curvature))
-        results = []
-        for shape, product in zip(self._shapes, products, strict=False):
-            axes = [i for i, n in enumerate(shape) if n == 1]
-            results.append(ops.reshape(ops.sum(product, axis=axes), (-1,)))
+        results = [
+            ops.reshape(p if p.shape == shape else ops.sum(p), (-1,))
+            for p, shape in zip(products, self._shapes, strict=False)
+        ]
         results += [ops.stack(freedom), ops.stack(precision)]
-        return ops.concatenate(results), means, squares
+        return ops.concatenate(results), [first, second]
 
 
 def size_matters(gradient: Tensor, weight: Tensor) -> Tensor:
     """Whether the loss depends on the size of a weight.
 
-    In front of a normalisation the gradient of each output is orthogonal to
+    In front of a normalization the gradient of each output is orthogonal to
     its weights. The cosine is compared with that of random directions.
     """
     units, members = weight.shape[-1], math.prod(weight.shape[:-1])

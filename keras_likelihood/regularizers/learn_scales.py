@@ -8,19 +8,18 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.compiled import assign_all
 from keras_likelihood.backend.private import mask_of
 from keras_likelihood.backend.training_rows import Rows, check_rows, is_arrays
+from keras_likelihood.backend.types import Array
 from keras_likelihood.likelihoods.checks import check_argument, to_float64
 from keras_likelihood.likelihoods.output import split_output
-from keras_likelihood.regularizers.held_out_slopes import HeldOutSlopes
+from keras_likelihood.regularizers.held_out_slopes import HeldOutSlopes, Slopes
 from keras_likelihood.regularizers.leave_one_out import LinearModel
 from keras_likelihood.regularizers.noise_prior import attach_noise_prior
 from keras_likelihood.regularizers.report import adaptive_weights
 from keras_likelihood.regularizers.rules import (
-    HeldOut,
-    Measurement,
-    ScaleRule,
+    RMSPropStep,
+    next_scales,
     starting_scales,
 )
 
@@ -32,10 +31,10 @@ class LearnScales(keras.callbacks.Callback):
     scales in one of two ways:
 
     - **Held-out rows**: the scales follow the gradient of their NLL while the
-      model trains (`HeldOut`). These are `validation_data` or
-      `validation_split` of `LikelihoodModel.fit`, or the rows given here.
-      Without any, `LikelihoodModel.fit` holds out a tenth of the training
-      rows (stratified by the targets), and of a data set every tenth batch.
+      model trains. These are `validation_data` or `validation_split` of
+      `LikelihoodModel.fit`, or the rows given here. Without any,
+      `LikelihoodModel.fit` holds out a tenth of the training rows (stratified
+      by the targets), and of a data set every tenth batch.
     - **Leave-one-out**: a model that is linear in its trained weights, without
       held-out rows, trains with all rows. Before training, the scales of a
       grid are compared by approximate leave-one-out.
@@ -57,43 +56,72 @@ class LearnScales(keras.callbacks.Callback):
     model.fit(x, y, callbacks=[learn])
     ```
 
+    A step of training with the strength `lambda` moves a weight by
+    `-rate * lambda * p`, where `p` is the gradient of its prior: `w` for L2
+    and `sign(w)` for L1. To first order, the NLL of held-out rows, with the
+    gradient `g`, changes with the strength by
+
+        d NLL / d log(lambda) = -rate * lambda * (g . p)
+
+    (Luketina et al., 2016). So the logarithm of the strength follows RMSProp
+    on `-(g . p)`: it grows where smaller weights would lower the held-out NLL.
+    All weights with `group="model"` share one strength, which follows the sum
+    of `lambda * (g . p)` over these weights.
+
+    Looking one step ahead regularizes deep networks too strongly. So `g` is
+    a running mean over about five measurements. At an earlier one the weight
+    was `w - change`, so this adds `g . change`: what training has done to the
+    held-out NLL since then. While training improves it, the strength falls.
+    `g` is computed with the statistics of the batch, as in training. Where
+    the size of a weight has no effect, as in front of batch normalization,
+    held-out rows say nothing about its strength within a few steps, and the
+    strength keeps its initial value.
+
+    L2 starts from the strength .01 (the factor .005 of Keras), and L1 from
+    the strength that pulls the initial weights equally strongly, unless a
+    prior has an `initial_scale`.
+
+    Reference: J. Luketina, M. Berglund, K. Greff, T. Raiko, *Scalable
+    gradient-based tuning of continuous regularization hyperparameters*, ICML
+    2016.
+
     Args:
-        rule: a `ScaleRule` for models with held-out rows. Defaults to
-            `HeldOut()`.
         held_out: rows `(x, y)` or `(x, y, sample_weight)`, a data set, or the
             share of the training rows, in (0, 1), that `LikelihoodModel.fit`
             holds out.
         rows: training rows `(x, y)` or `(x, y, sample_weight)`, or a data set.
             `LikelihoodModel.fit` gives its own.
+        rate: step size in the logarithm of the strength. Defaults to 0.05. It
+            falls to half of it during a call of `fit`, if its length is known.
+        moves: number of moves in one call of `fit`, if its length is known.
         seed: seed of the held-out rows.
     """
 
     def __init__(
         self,
-        rule: ScaleRule | None = None,
         *,
         held_out: Any = None,
         rows: Any = None,
+        rate: float = 0.05,
+        moves: int = 100,
         seed: int = 0,
     ) -> None:
         super().__init__()
-        self.rule = HeldOut() if rule is None else rule
-        fits = isinstance(self.rule, ScaleRule)
-        check_argument("rule", rule, fits, "a `ScaleRule`")
+        for name, value in (("rate", rate), ("moves", moves)):
+            check_argument(name, value, value > 0, "> 0")
         fits = not isinstance(held_out, float | int) or 0 < held_out < 1
         check_argument("held_out", held_out, fits, "rows or a share in (0, 1)")
         self.share = held_out if isinstance(held_out, float) else None
         """Share of the training rows to hold out, or `None`."""
         self.held_out = None if self.share else held_out
         """The rows given here, or `None`."""
-        self.seed, self._given = seed, rows
-        self._step, self._begun, self._rate, self._due = 0, 0, 0.0, 0
-        self._total_steps: int | None = None
-        self._made_for: tuple[Any, ...] = ()
+        self.rate, self.moves, self.seed = rate, moves, seed
+        self._own_rows = rows
+        self._step = self._due = 0
+        self._learns: tuple[Any, ...] = ()
         self._weights: list[Any] = []
-        self._states: dict[int, Any] = {}
         self._slopes: HeldOutSlopes | None = None
-        self._said: str | None = None
+        self._announced: str | None = None
         self._chosen_with: Any = None
         self.use_rows()
 
@@ -107,7 +135,7 @@ class LearnScales(keras.callbacks.Callback):
             held_out: the same of held-out rows, or `None`.
             source: which rows were held out, for `report`.
         """
-        rows = rows if self._given is None else self._given
+        rows = rows if self._own_rows is None else self._own_rows
         if self.held_out is not None:
             held_out, source = self.held_out, "held-out rows"
         self._source = source or "validation rows"
@@ -119,8 +147,8 @@ class LearnScales(keras.callbacks.Callback):
 
     def say_once(self, source: str, verbose: Any) -> None:
         """Prints which rows are held out, once, if `fit` prints."""
-        if verbose not in (0, "0") and source != self._said:
-            self._said = source
+        if verbose not in (0, "0") and source != self._announced:
+            self._announced = source
             print(
                 f"Held out to choose the strength of the regularizers: {source}"
             )
@@ -139,40 +167,37 @@ class LearnScales(keras.callbacks.Callback):
         self._total_steps = steps and steps * params.get("epochs", 1)
         self._begun = self._offset = self._step
         self._groups: list[list[int]] = []
-        self._read_rate()
         if not weights:
             return
-        known = self._rows or self._held_out
-        per_row = terms_per_row(model, known) if known else 1.0
+        readable = self._rows or self._held_out
+        per_row = terms_per_row(model, readable) if readable else 1.0
         if self._rows and (count := self._rows.count(steps)):
             for weight in weights:
                 weight.regularizer.count_terms(count * per_row)
-        made_for = model, getattr(model, "loss", None), *weights
-        if [*map(id, made_for)] != [*map(id, self._made_for)]:
-            self._made_for, self._weights = made_for, weights
-            self._slopes, self._states, self._chosen_with = None, {}, None
-            self._noise_state, self._left, self._due = (0, 0.0), 1.0, 0
+        learns = model, getattr(model, "loss", None), *weights
+        if [*map(id, learns)] != [*map(id, self._learns)]:
+            self._learns, self._weights = learns, weights
+            self._slopes, self._chosen_with = None, None
+            self._steps = [RMSPropStep() for _ in weights]
+            self._noise_step, self._free, self._due = RMSPropStep(), 1.0, 0
         self._scales = [to_float64(w.regularizer.scale()) for w in weights]
         self._terms = max(float(to_float64(weights[0].regularizer.terms)), 1.0)
-        self._choose_rows(model, weights, per_row)
+        self._choose_rows(per_row)
 
-    def _choose_rows(
-        self, model: Any, weights: list[Any], per_row: float
-    ) -> None:
+    def _choose_rows(self, per_row: float) -> None:
+        model, weights = self.model, self._weights
         held_out, rows = self._held_out, self._rows
         if held_out is not None and held_out.can_be_read:
             if self._slopes is None:
                 self._slopes = HeldOutSlopes(model, weights, per_row, self.seed)
             self._slopes.use_rows(held_out)
-            self._group(weights)
+            self._start(self._source)
             # A fit of unknown length has a move every 16 steps.
             total = self._total_steps
-            self._pause = max(total // self.rule.moves, 8) if total else 16
+            self._pause = max(total // self.moves, 8) if total else 16
             self._due = min(self._due, self._step + self._pause)
             if self._pause <= (total or 0):
                 self._slopes.prepare()
-            for weight in weights:
-                weight.regularizer.note(self._source)
             return
         linear = LinearModel.of(model, weights)
         if linear is not None and rows is not None and rows.can_be_read:
@@ -180,13 +205,9 @@ class LearnScales(keras.callbacks.Callback):
             if self._chosen_with is not self._first_array:
                 linear.choose_scale(rows, per_row)
                 self._chosen_with = self._first_array
-            weights[0].regularizer.note("leave-one-out, all rows")
+            weights[0].regularizer.source = "leave-one-out, all rows"
             return
-        self._group(weights)
-        for group in self._groups:
-            scales = starting_scales(self._measured(group, None))
-            for i, scale in zip(group, scales or (), strict=False):
-                weights[i].regularizer.set_scale(scale)
+        self._start("")
         self._groups = []
         warnings.warn(
             "The scales of the regularizers of "
@@ -196,18 +217,29 @@ class LearnScales(keras.callbacks.Callback):
             stacklevel=2,
         )
 
-    def _group(self, weights: list[Any]) -> None:
-        """Positions of the weights whose scales are chosen together."""
+    def _start(self, source: str) -> None:
+        """Groups the weights whose scales are chosen together, and starts."""
         groups: dict[Any, list[int]] = {}
-        for i, weight in enumerate(weights):
+        for i, weight in enumerate(self._weights):
             prior = weight.regularizer
+            prior.source = source
             key = type(prior) if prior.group == "model" else i
             groups.setdefault(key, []).append(i)
         self._groups = [*groups.values()]
+        for group in self._groups:
+            weights, scales = self._of(group)
+            if started := starting_scales(weights, scales, self._terms):
+                self._set_scales(group, started)
 
-    @property
-    def _progress(self) -> float:
-        return (self._step - self._begun) / (self._total_steps or math.inf)
+    def _of(self, group: list[int]) -> tuple[list[Any], list[Array]]:
+        weights = [self._weights[i] for i in group]
+        return weights, [self._scales[i] for i in group]
+
+    def _set_scales(self, group: list[int], scales: list[Array]) -> None:
+        for i, scale in zip(group, scales, strict=True):
+            # Reading it back would wait until an accelerator ends its steps.
+            self._scales[i] = scale
+            self._weights[i].regularizer.set_scale(scale)
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         # A callback with `on_train_batch_end` would make Keras read the loss
@@ -218,81 +250,46 @@ class LearnScales(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self._offset += self._epoch_steps or self._step + 1 - self._offset
         self._step = self._offset
-        self._read_rate()
         self._move_if_due()
         for weight in self._weights:
-            weight.regularizer.note_strength()
+            prior = weight.regularizer
+            prior.history.append(float(np.median(prior.strength())))
 
     def _move_if_due(self) -> None:
         if not self._groups or self._step < self._due or self._slopes is None:
             return
         # Reading `model` brings the variables up to date on JAX.
         _ = self.model
-        found = self._slopes.measure()
-        slopes = None if found is None else found.slopes
-        changes = [] if found is None else self._measured_changes(found)
-        for number, group in enumerate(self._groups):
-            part = slopes and [slopes[i] for i in group]
-            self._states[number], scales = self.rule.update(
-                self._states.get(number), self._measured(group, part)
+        if (measured := self._slopes.measure()) is not None:
+            progress = (self._step - self._begun) / (
+                self._total_steps or math.inf
             )
-            for i, scale in zip(group, scales or (), strict=False):
-                changes.append(self._new_scale(i, scale))
-        assign_all(changes)
+            # Smaller steps at the end leave less noise in the strengths.
+            rate = self.rate * (1.0 - 0.5 * progress)
+            self._note_freedom(measured, rate)
+            for step, group in zip(self._steps, self._groups, strict=False):
+                weights, scales = self._of(group)
+                slopes = [measured.slopes[i] for i in group]
+                prior = weights[0].regularizer
+                scales = next_scales(prior, scales, slopes, step, rate)
+                self._set_scales(group, scales)
         # The scales change most at the beginning.
         self._due = self._step + min(max(self._step, 16), self._pause)
 
-    def _measured(self, group: list[int], slopes: Any) -> Measurement:
-        weights = [self._weights[i] for i in group]
-        prior = weights[0].regularizer
-        return Measurement(
-            prior,
-            weights,
-            [self._scales[i] for i in group],
-            slopes,
-            self._terms,
-            self._progress,
-        )
-
-    def _new_scale(self, i: int, scale: Any) -> tuple[Any, Any]:
-        prior, shape = self._weights[i].regularizer, self._scales[i].shape
-        if prior.order >= 2:
-            # At this scale a step of SGD halves a weight. Other optimizers
-            # normalise their steps, and L1 has a bounded gradient.
-            least = np.sqrt(2.0 * self._rate / self._terms)
-            scale = np.maximum(scale, least)
-        # Reading it back would wait until an accelerator ends all its steps.
-        self._scales[i] = np.broadcast_to(scale, shape)
-        return prior.log_scale, prior.stored(scale)
-
-    def _measured_changes(self, found: Any) -> list[tuple[Any, Any]]:
-        freedom = found.freedom
-        if found.noise is not None and isinstance(self.rule, HeldOut):
+    def _note_freedom(self, measured: Slopes, rate: float) -> None:
+        freedom = measured.freedom
+        if measured.noise is not None:
             # The weights use more freedom while the noise is too small.
-            self._noise_state, move = self.rule.step(
-                self._noise_state, found.noise, self._progress
-            )
-            self._left = float(np.clip(self._left * np.exp(move), 0.05, 1.0))
+            move = self._noise_step(measured.noise, rate)
+            self._free = float(np.clip(self._free * np.exp(move), 0.05, 1.0))
             sizes = np.array([math.prod(w.shape) for w in self._weights])
-            used = (1.0 - self._left) * self._terms
-            freedom = used * sizes / sizes.sum()
-        changes = []
-        for i, weight in enumerate(self._weights):
-            prior, precision = weight.regularizer, found.precision[i]
-            if not (np.isfinite(freedom[i]) and 0 < precision < np.inf):
-                continue
-            changes.append((prior.freedom, np.float32(freedom[i])))
-            log_precision = np.float32(np.log(precision))
-            changes.append((prior.log_precision, log_precision))
-        return changes
-
-    def _read_rate(self) -> None:
-        """Reads the learning rate, at a time when all steps have ended."""
-        optimizer = getattr(self.model, "optimizer", None)
-        # In half precision Keras wraps it.
-        optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-        if isinstance(optimizer, keras.optimizers.SGD):
-            self._rate = float(ops.convert_to_numpy(optimizer.learning_rate))
+            freedom = (1.0 - self._free) * self._terms * sizes / sizes.sum()
+        for weight, df, precision in zip(
+            self._weights, freedom, measured.precision, strict=True
+        ):
+            if np.isfinite(df) and 0 < precision < np.inf:
+                weight.regularizer.freedom.assign(df)
+                weight.regularizer.log_precision.assign(np.log(precision))
 
 
 def learned_weights(model: Any) -> list[Any]:

@@ -20,8 +20,10 @@ class OnePerWeight(keras.Layer):
         super().__init__(autocast=False, **kwargs)
         # Keras does not track the attributes of a plain namespace.
         self._links = types.SimpleNamespace(
-            weight=None, shape=None, is_learned=False, source="", history=[]
+            weight=None, shape=None, is_learned=False
         )
+        self.source = ""
+        self.history: list[float] = []
         self._copies = Copies(name="copies")
 
     def get_build_config(self) -> dict[str, Any] | None:

@@ -30,9 +30,7 @@ class DRidge(AdaptiveRegularizer):
 
     Args:
         group: weights that share a scale. `"model"` (default): all weights of
-            the model with a `DRidge`; `"tensor"`: those of one tensor;
-            `"input"` or `"output"`: those of one input feature or output
-            unit.
+            the model with a `DRidge`; `"tensor"`: those of one tensor.
         **options: those of `AdaptiveRegularizer`.
     """
 

@@ -1,4 +1,4 @@
-"""Tables gain rows for new examples, lose rows, and join other tables."""
+"""Tables gain rows for new examples and lose rows."""
 
 import errno
 import os
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import keras_likelihood as kl
-from keras_likelihood.data_parameters import FileTable, RowPrior
+from keras_likelihood.data_parameters import FileTable
 
 ROWS = 40
 
@@ -61,17 +61,10 @@ def test_growing_data(tmp_path, kind):
     order = np.arange(ROWS)[::-1]
     scale.keep(order)
     np.testing.assert_allclose(scale.values(), values[::-1], rtol=1e-6)
-    _, other = make()
-    scale.join(other)
-    assert scale.values().shape == (2 * ROWS, 2)
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     again = loaded.data_parameters["scale"]
     np.testing.assert_array_equal(again.state(), scale.state())
-    with pytest.raises(ValueError, match="does not match this table"):
-        scale.join(make(initial=3.0)[1])
-    with pytest.raises(ValueError, match="a `DataParameter`. Received: None"):
-        scale.join(None)
     with pytest.raises(ValueError, match="at least one row"):
         scale.keep([])
     with pytest.raises(ValueError, match="while `fit` runs"):
@@ -132,25 +125,6 @@ def test_a_file_of_another_size_is_replaced_by_a_loaded_table(tmp_path):
     with pytest.raises(ValueError, match="does not match this table"):
         make(initial=3.0)[1].to_file(path)
     assert path.read_bytes() == before
-
-
-@pytest.mark.few(0)
-def test_a_prior_grows_with_its_rows():
-    prior = RowPrior(0.5, row_sizes=np.ones(ROWS))
-    model, scale = make(prior=prior)
-    fit(model)
-    values = scale.values()
-    with pytest.raises(ValueError, match=r"42 numbers.*shape \(40,\)"):
-        scale.append(2)
-    scale.append(2, prior=RowPrior(0.5, row_sizes=np.ones(ROWS + 2)))
-    np.testing.assert_allclose(scale.values(slice(ROWS)), values, rtol=1e-6)
-    # A new row has the value of the center.
-    assert (scale.values([-1]) != 1.0).all()
-    fit(model)
-    scale.keep(slice(3), prior=RowPrior(0.5, row_sizes=1))
-    assert scale.get_config()["prior"]["config"]["row_sizes"] == 1
-    with pytest.raises(ValueError, match="if there was one before"):
-        make()[1].append(1, prior=prior)
 
 
 def test_weights_of_another_number_of_examples_are_refused(tmp_path):

@@ -446,7 +446,7 @@ class TestRefusals:
                 "to the parameter or to its optimizer",
             ),
             ({"optimizer": "rmsprop"}, "a SparseRMSProp or a SparseSGD of"),
-            ({"table": "scale.npy"}, "a MemoryTable or a FileTable of"),
+            ({"table": "scale.npy"}, "a FileTable of"),
         ],
     )
     def test_arguments(self, options, message):

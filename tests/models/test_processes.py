@@ -98,14 +98,11 @@ def layer(units, **options):
     return keras.layers.Dense(units, kernel_initializer="ones", **options)
 
 
-def with_global_and_data(rows, share, shard=None):
+def with_global_and_data(rows, share):
     """A global shape and a scale for each example."""
     x, y, index = data()
-    scale = kl.DataParameter(
-        51,
-        optimizer=kl.data_parameters.SparseRMSProp(momentum=0.5),
-        table=kl.data_parameters.MemoryTable(shard=shard),
-    )
+    optimizer = kl.data_parameters.SparseRMSProp(momentum=0.5)
+    scale = kl.DataParameter(51, optimizer=optimizer)
     inputs = keras.Input((3,))
     model = kl.LikelihoodModel(inputs, layer(1)(inputs))
     loss = kl.losses.RobustRhoLoss(scale=scale)
@@ -169,17 +166,7 @@ def on_jax(process, ports, folder):
     distribution = keras.distribution.DataParallel(auto_shard_dataset=False)
     keras.distribution.set_distribution(distribution)
     rows = part(process)
-    models = train(rows, PROCESSES)
-    made = finish(models, process, folder)
-    model, history = with_global_and_data(rows, PROCESSES, shard="batch")
-    scale = model.data_parameters["scale"]
-    here = scale.variables[0].value.addressable_shards
-    assert [shard.data.shape[0] for shard in here] == [26]
-    made["shares"] = scale.values()
-    made["some"] = scale.values([0, 30])
-    # Each process has a part of the table, so all must take part.
-    model.save(folder / f"shares_{process}.keras")
-    return made
+    return finish(train(rows, PROCESSES), process, folder)
 
 
 def on_tensorflow(process, ports, folder):
@@ -247,10 +234,6 @@ def test_two_processes_train_to_the_numbers_of_one(tmp_path):
     made = run_workers(tmp_path)
     models = train()
     expected = results(models)
-    scale = models["data"][0].data_parameters["scale"]
-    if keras.backend.backend() == "jax":
-        expected["shares"] = scale.values()
-        expected["some"] = scale.values([0, 30])
     for process in made:
         assert sorted(process) == sorted(expected)
         for name, value in expected.items():
@@ -266,9 +249,6 @@ def test_two_processes_train_to_the_numbers_of_one(tmp_path):
     }
     for name, value in results(loaded).items():
         np.testing.assert_allclose(value, made[0][name], rtol=1e-5, atol=1e-5)
-    for path in tmp_path.glob("shares_*.keras"):
-        table = keras.saving.load_model(path).data_parameters["scale"]
-        np.testing.assert_allclose(table.values(), scale.values(), rtol=1e-5)
 
 
 def work(number, folder, ports):

@@ -15,6 +15,11 @@ from keras_likelihood.backend.training_rows import (
     split_stratified,
 )
 from keras_likelihood.regularizers.held_out_slopes import HeldOutSlopes
+from keras_likelihood.regularizers.rules import (
+    RMSPropStep,
+    next_scales,
+    starting_scales,
+)
 from tests.contracts import EAGERLY
 
 PRIORS = [
@@ -142,8 +147,9 @@ def test_a_share_needs_arrays(data):
     learn = regularizers.LearnScales(held_out=0.5)
     with pytest.raises(ValueError, match=r"Received: held_out=0.5 and Batches"):
         model.fit(Batches(), callbacks=[learn], verbose=0)
-    with pytest.raises(ValueError, match=r"share in \(0, 1\). Received: 2"):
-        regularizers.LearnScales(held_out=2)
+    for name, value in (("held_out", 2), ("rate", 0.0), ("moves", 0)):
+        with pytest.raises(ValueError, match=rf"`{name}` .* Received: {value}"):
+            regularizers.LearnScales(**{name: value})
 
 
 @pytest.mark.few(0)
@@ -233,11 +239,6 @@ def test_a_gradient_that_overflows_is_left_out(data):
     (after,) = measured.measure().slopes
     # The second of the three gradients of equal size does not count.
     np.testing.assert_allclose(after, 1.8 * before, rtol=1e-5)
-
-
-def test_rules_are_checked():
-    with pytest.raises(ValueError, match="a `ScaleRule`. Received: 'HeldOut'"):
-        regularizers.LearnScales("HeldOut")
 
 
 def test_a_stock_model_cannot_hold_out_a_share(data):
@@ -331,24 +332,24 @@ def test_weights_of_the_model_share_a_strength_and_tensors_do_not(data):
 
 def test_the_start_is_a_common_weight_decay():
     """L2 starts from Keras' factor .005, and L1 pulls equally strongly."""
-    prior = regularizers.DRidge()
-    measured = regularizers.Measurement(
-        prior, [np.array([[2.0], [-1.0]])], [np.ones((1, 1))], None, 400.0, 0.0
-    )
-    rule = regularizers.HeldOut()
-    state, (scale,) = rule.update(None, measured)
+    kernel = keras.Variable([[2.0], [-1.0]])
+    kernel.regularizer = regularizers.DRidge()
+    ones = [np.ones((1, 1))]
+    (scale,) = starting_scales([kernel], ones, 400.0)
     np.testing.assert_allclose(1 / (2 * 400 * scale**2), 0.005)
-    measured = measured._replace(prior=regularizers.DLasso())
-    _, (scale,) = rule.update(None, measured)
+    kernel.regularizer = regularizers.DLasso()
+    (scale,) = starting_scales([kernel], ones, 400.0)
     np.testing.assert_allclose(1 / (400 * scale), 0.01 * 1.5)
     # A scale that was set before stays.
-    measured = measured._replace(scales=[np.full((1, 1), 0.3)])
-    assert rule.update(None, measured)[1] is None
+    before = [np.full((1, 1), 0.3)]
+    assert starting_scales([kernel], before, 400.0) == []
     # The first move of RMSProp is one step: towards a smaller scale.
     slopes = [np.full((1, 1), -2.0)]
-    measured = measured._replace(prior=prior, slopes=slopes)
-    _, (moved,) = rule.update(state, measured)
+    step = RMSPropStep()
+    (moved,) = next_scales(regularizers.DRidge(), before, slopes, step, 0.05)
     np.testing.assert_allclose(moved, 0.3 * np.exp(0.05 / 2), rtol=1e-6)
+    bad = [np.full((1, 1), np.nan)]
+    assert next_scales(regularizers.DRidge(), before, bad, step, 1.0) == before
 
 
 def test_a_custom_loop_needs_the_number_of_terms(data):

@@ -1,4 +1,4 @@
-"""Adaptive regularizers in every kind of model, and rules of a user."""
+"""Adaptive regularizers in every kind of model."""
 
 import warnings
 
@@ -109,28 +109,6 @@ def test_any_optimizer(name, data):
     assert moved(model)
 
 
-class Tiny(regularizers.ScaleRule):
-    def update(self, state, measured):
-        return state, [1e-6 for _ in measured.weights]
-
-
-@pytest.mark.parametrize("policy", ["float32", "mixed_float16"])
-def test_a_step_of_sgd_does_not_overshoot(policy, data):
-    """At the smallest scale a step of the penalty halves a weight."""
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(policy)
-    try:
-        prior = ridge()
-        model = network(prior)
-        model.compile(keras.optimizers.SGD(0.5), loss=kl.losses.NormalLoss())
-        learn = regularizers.LearnScales(Tiny(), held_out=data)
-        model.fit(*data, callbacks=[learn], **SOME)
-    finally:
-        keras.config.set_dtype_policy(before)
-    assert prior.scale() == pytest.approx(np.sqrt(2 * 0.5 / 64))
-    assert np.all(np.isfinite(ops.convert_to_numpy(model.weights[0])))
-
-
 @pytest.mark.few(1)
 @HOW
 def test_a_frozen_prior_stays(validation_split, data):
@@ -156,32 +134,6 @@ def test_the_optimizer_does_not_hold_the_scales(data):
     model.compile("adam", loss=kl.losses.NormalLoss())
     model.fit(*data, verbose=0)
     assert len(joint.trainable_variables) == 1 and joint.scale() != 1.0
-
-
-class Halve(regularizers.ScaleRule):
-    """A rule of a user."""
-
-    def update(self, state, measured):
-        shapes = [tuple(w.shape) for w in measured.weights]
-        calls = [*(state or ()), shapes]
-        self.last = calls
-        return calls, [0.5 * s for s in measured.scales]
-
-
-def test_a_rule_of_a_user(data):
-    inputs = keras.Input((5,))
-    hidden = keras.layers.Dense(3, kernel_regularizer=ridge())(inputs)
-    outputs = keras.layers.Dense(1, kernel_regularizer=ridge())(hidden)
-    model = kl.LikelihoodModel(inputs, outputs)
-    model.compile("adam", loss=kl.losses.NormalLoss())
-    rule = Halve()
-    rule.moves = 4
-    learn = regularizers.LearnScales(rule)
-    model.fit(*data, callbacks=[learn], **SOME)
-    # 58 rows have 8 steps per epoch, so the rule is called every 8 steps.
-    assert rule.last == 5 * [[(5, 3), (3, 1)]]
-    for weight in adaptive(model):
-        np.testing.assert_allclose(weight.regularizer.scale(), 0.5**5)
 
 
 def what_is_said(model, data, **options):

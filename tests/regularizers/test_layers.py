@@ -79,6 +79,7 @@ def test_attention_makes_an_object_for_each_weight(rng, tmp_path):
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
     _ = again.losses
+    assert regularizers.report(again) == rows
     both = again, model
     np.testing.assert_allclose(
         *(contracts.outputs_and_loss(m, x, x[:, 0, :1])[1] for m in both),
@@ -109,6 +110,7 @@ def test_lora_weights_get_scales_of_their_own(rng, tmp_path):
     np.testing.assert_allclose(
         *(contracts.as_numpy(m(x)) for m in (again, model)), rtol=1e-5
     )
+    assert regularizers.report(again) == rows
     assert [r.path.split("/")[-1] for r in rows] == [
         "lora_kernel_a",
         "lora_kernel_b",

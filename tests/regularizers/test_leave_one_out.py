@@ -165,23 +165,6 @@ def test_neither_weights_nor_noise_collapse(cls, rng):
         assert prior.switched_off(found)[5:].mean() > 0.8
 
 
-@pytest.mark.parametrize("group", ["input", "output"])
-@pytest.mark.parametrize("cls", [regularizers.DRidge, regularizers.DLasso])
-def test_groups_without_signal_get_small_scales(cls, group, rng):
-    x = rng.standard_normal((100, 6)).astype("float32")
-    weights = np.zeros((6, 4))
-    if group == "input":
-        weights[:2] = 1.0
-    else:
-        weights[:, :2] = 1.0
-    y = x @ weights + rng.standard_normal((100, 4))
-    prior = cls(group=group)
-    model = linear(prior, 6, kl.losses.NormalLoss(scale=1.0), 4)
-    model.fit(x, y.astype("float32"), verbose=0)
-    scales = prior.scale().ravel()
-    assert scales[:2].min() > 2 * scales[2:].max()
-
-
 def test_all_rows_train_and_the_report_says_so(rng):
     x, y = normal_data(rng)
     prior = regularizers.DRidge()

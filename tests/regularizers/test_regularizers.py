@@ -237,33 +237,6 @@ def test_mixed_precision_keeps_scales_in_float32(cls, data, mixed_precision):
         assert not np.allclose(weight.regularizer.scale(), 1.0)
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
-    ("group", "shape"),
-    [("tensor", (1, 1, 1)), ("input", (1, 4, 1)), ("output", (1, 1, 5))],
-)
-@pytest.mark.parametrize("cls", [regularizers.DRidge, regularizers.DLasso])
-def test_groups_share_a_scale(cls, group, shape, rng):
-    layer = keras.layers.Conv1D(
-        5, 3, kernel_regularizer=cls(num_examples=50, group=group)
-    )
-    model = keras.Sequential([keras.Input((8, 4)), layer])
-    model.compile(keras.optimizers.Adam(0.05), loss="mse", run_eagerly=EAGERLY)
-    x = rng.normal(size=(16, 8, 4)).astype("float32")
-    y = x[:, :6, :1] * np.ones(5)
-    held_out = regularizers.LearnScales(held_out=(x, y))
-    model.fit(x, y, batch_size=4, epochs=8, callbacks=[held_out], verbose=0)
-    found = layer.kernel_regularizer.scale()
-    assert found.shape == shape
-    assert len(np.unique(found)) == np.prod(shape)
-
-
-def test_a_bias_has_no_inputs_to_group():
-    regularizer = regularizers.DRidge(num_examples=9, group="input")
-    with pytest.raises(ValueError, match=r"Received: a weight of shape \(3,\)"):
-        regularizer(np.ones(3, dtype="float32"))
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
