@@ -13,12 +13,11 @@ import pathlib
 import keras
 import numpy as np
 from scipy import stats
-from scipy.optimize import minimize
 from sklearn.isotonic import IsotonicRegression
+from sklearn.neural_network import MLPRegressor
 
 from keras_likelihood.metrics.functions import calibration_error
 from keras_likelihood.recalibration import regression
-from keras_likelihood.recalibration.network import SmallNetwork, run_network
 
 SETS = "crime_norm kin8nm bank8FM wine_red autompg cpu_machine soil fried"
 OURS = {
@@ -46,23 +45,15 @@ def load(folder, name, seed, rows=12000):
 
 def train(x, y, seed):
     """Fits a network of 10 hidden units to the squared error."""
-    network = SmallNetwork(x.shape[1], (10,), seed)
-
-    def loss(packed):
-        output, activations = run_network(network.unpack(packed), x)
-        gap = output - y
-        gradient = network.backward(packed, activations, gap / len(y))
-        value = 0.5 * np.mean(gap**2) + 0.5e-4 * packed @ packed
-        return value, gradient + 1e-4 * packed
-
-    found = minimize(
-        loss,
-        network.start,
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": 300},
+    network = MLPRegressor(
+        (10,),
+        "tanh",
+        solver="lbfgs",
+        alpha=1e-4 * len(y),
+        max_iter=300,
+        random_state=seed,
     )
-    return lambda inputs: run_network(network.unpack(found.x), inputs)[0]
+    return network.fit(x, y).predict
 
 
 def evaluate(folder, name, seed):

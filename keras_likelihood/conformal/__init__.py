@@ -5,7 +5,7 @@ Models with sets and intervals load without SciPy, which `ConformalSets` and
 """
 
 import importlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from keras_likelihood.backend.extras import extras_for
 from keras_likelihood.conformal.models import (
@@ -34,7 +34,7 @@ _NEED_SCIPY = {
 }
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name not in _NEED_SCIPY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with extras_for(f"kl.conformal.{name}"):

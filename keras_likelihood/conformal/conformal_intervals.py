@@ -1,9 +1,11 @@
 """Intervals with guaranteed coverage, for any regressor."""
 
 import time
+from typing import Any, Self
 
 import numpy as np
 
+from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.conformal import prediction as conformal
 from keras_likelihood.conformal import scores as conformal_scores
 from keras_likelihood.conformal.models import ConformalRegressor
@@ -26,7 +28,9 @@ _MIDDLE, _SPREAD = 0.5, 0.3
 """Prior of the trust, which matters if there are few examples."""
 
 
-def choose_trust(distribution, y, trust, seed: int):
+def choose_trust(
+    distribution: Likelihood, y: Array, trust: Any, seed: int
+) -> tuple[Array, dict[str, Array], Array]:
     """Returns `(trust, units, kept)`.
 
     The first two are as in `tempered`, with an entry for each output. `kept`
@@ -53,16 +57,16 @@ def choose_trust(distribution, y, trust, seed: int):
     rows = order[: len(y) // _SHARE if auto else 1]
     kept[rows] = False
     units = {name: np.median(v[rows], axis=0) for name, v in values.items()}
-    found = np.full(y.shape[1:], 1.0 if auto else trust)
+    shares = np.full(y.shape[1:], 1.0 if auto else trust)
     if auto:
         residuals = y - to_float64(distribution.prediction)
-        for place in np.ndindex(found.shape):
+        for place in np.ndindex(shares.shape):
             at = (rows, *place)
-            found[place] = fit_trust(residuals[at], values["scale"][at])
-    return found, units, kept
+            shares[place] = fit_trust(residuals[at], values["scale"][at])
+    return shares, units, kept
 
 
-def fit_trust(residuals, scale) -> float:
+def fit_trust(residuals: Array, scale: Array) -> float:
     """The power of the scale that fits the residuals best.
 
         residual ~ Laplace(0, c scale^trust),    trust in [0, 1]
@@ -127,7 +131,7 @@ class ConformalIntervals:
 
     model_class = ConformalRegressor
 
-    def __init__(self, *, trust="auto", seed: int = 0):
+    def __init__(self, *, trust: Any = "auto", seed: int = 0):
         is_share = isinstance(trust, int | float) and 0 <= trust <= 1
         fits = is_share or trust == "auto"
         check_argument("trust", trust, fits, "'auto' or in [0, 1]")
@@ -136,23 +140,22 @@ class ConformalIntervals:
 
     def fit(
         self,
-        model,
-        x,
-        y=None,
+        model: Any,
+        x: Any,
+        y: Any = None,
         *,
-        groups=None,
-        trainable: bool = False,
+        groups: Any = None,
         batch_size: int = 32,
-    ):
+    ) -> Self:
         """Calibrates a Keras regressor; sets `model` and returns self.
 
         Args:
             model: a `keras.Model` or the path of a `.keras` file, with a
                 prediction or `(prediction, parameter, ...)` as output. A
                 model without a likelihood gets intervals of equal width.
-            x, y, trainable, batch_size: as in `GlobalRescaling.fit`. The data
-                must not have been used for training. Weights raise an error,
-                because they have no meaning for the guarantee.
+            x, y, batch_size: as in `GlobalRescaling.fit`. The data must not
+                have been used for training. Weights raise an error, because
+                they have no meaning for the guarantee.
             groups: label of every example, `(n,)` whole numbers or strings,
                 for a guarantee within every group. Defaults to no groups.
         """
@@ -160,26 +163,28 @@ class ConformalIntervals:
         distribution, _, y, weight = graph.outputs(x, y, None, batch_size)
         inputs.refuse_weights(weight)
         self.fit_distribution(distribution, y, groups=groups)
-        self.model = graph.extend(self, trainable)
+        self.model = graph.extend(self)
         return self
 
-    def extend(self, model, *, trainable: bool = False):
+    def extend(self, model: Any) -> Self:
         """Adds the calibration to a Keras regressor, after `fit_distribution`.
 
         Use it with out-of-fold distributions, which no single model predicts.
-        It sets `model` and returns self. Arguments are as in `fit`.
+        It sets `model` and returns self.
         """
-        self.model = RegressorGraph(model).extend(self, trainable)
+        self.model = RegressorGraph(model).extend(self)
         return self
 
-    def fit_scores(self, scores: np.ndarray) -> "ConformalIntervals":
+    def fit_scores(self, scores: Array) -> Self:
         """Calibrates by scores `(n, units)` of full trust; returns self."""
         self.trust_ = np.array(1.0)
-        self._units: dict = {}
+        self._units: dict[str, Array] = {}
         self.scores_ = conformal_scores.CalibrationScores.of(scores)
         return self
 
-    def fit_arrays(self, prediction, y, *, scale=None, groups=None):
+    def fit_arrays(
+        self, prediction: Any, y: Any, *, scale: Any = None, groups: Any = None
+    ) -> Self:
         """Calibrates intervals from a regressor's outputs; returns self.
 
         Args:
@@ -193,7 +198,9 @@ class ConformalIntervals:
         y = as_column(y, "y")
         return self.fit_distribution(distribution, y, groups=groups)
 
-    def fit_distribution(self, distribution: Likelihood, y, *, groups=None):
+    def fit_distribution(
+        self, distribution: Likelihood, y: Any, *, groups: Any = None
+    ) -> Self:
         """Calibrates the intervals of a distribution; returns self.
 
         Args:
@@ -221,7 +228,7 @@ class ConformalIntervals:
         return self
 
     def calibrate(
-        self, prediction, *, scale=None, groups=None
+        self, prediction: Any, *, scale: Any = None, groups: Any = None
     ) -> conformal.ConformalDistribution:
         """Returns a distribution with a calibrated `interval(coverage)`.
 
@@ -237,13 +244,15 @@ class ConformalIntervals:
             distribution, self.scores_, groups
         )
 
-    def interval(self, x, coverage: float = 0.9, *, groups=None):
+    def interval(
+        self, x: Any, coverage: float = 0.9, *, groups: Any = None
+    ) -> tuple[Array, Array]:
         """Intervals of new inputs; see `ConformalRegressor.interval`."""
         # After `fit_arrays`, users call `calibrate(prediction).interval(...)`.
         inputs.check_fitted(self, "model", "interval")
         return self.model.interval(x, coverage, groups=groups)
 
-    def _graph(self, graph):
+    def _graph(self, graph: RegressorGraph) -> list[Tensor]:
         settings = {
             "likelihood": graph.likelihood.name(),
             "trust": self.trust_.tolist(),
@@ -259,6 +268,6 @@ class ConformalIntervals:
         ]
 
 
-def _normal(prediction, scale):
+def _normal(prediction: Any, scale: Any) -> Normal:
     location, base = location_and_scale(prediction, scale)
     return Normal(widest(location), scale=widest(base))

@@ -2,12 +2,12 @@
 
 import dataclasses
 import time
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import softmax
 
-from keras_likelihood.backend.types import Tensor
+from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.conformal import prediction as conformal
 from keras_likelihood.conformal import scores as conformal_scores
 from keras_likelihood.conformal.models import ConformalClassifier
@@ -44,14 +44,9 @@ class ConformalSets:
             Defaults to 0.01, as in the paper.
         free_classes: for `"raps"`, the number of classes without penalty.
             Defaults to 5, as in the paper.
-        randomized: whether to randomise the scores, so that the coverage is
-            exact. Defaults to False. Sets are then deterministic, and the
-            coverage may be higher than requested, because the most probable
-            class is in every set.
-        allow_empty: whether a randomised or `"lac"` set may be empty. Defaults
-            to False: every set contains the most probable class.
-        seed: the random seed of the randomised scores of the calibration.
-            Defaults to 0.
+        allow_empty: whether a `"lac"` set may be empty. Defaults to False:
+            every set contains the most probable class, so the coverage may be
+            higher than requested.
 
     Attributes set by fitting:
         scores_: a `CalibrationScores`, whose `values` are the sorted scores of
@@ -72,39 +67,34 @@ class ConformalSets:
     score: str = "aps"
     penalty: float = 0.01
     free_classes: int = 5
-    randomized: bool = False
     allow_empty: bool = False
-    seed: int = 0
 
-    def __post_init__(self):
-        sorts = not self.randomized or self.score != "lac"
+    def __post_init__(self) -> None:
         for name, fits, allowed in (
             ("score", self.score in SCORES, f"one of {SCORES}"),
             ("penalty", self.penalty >= 0, ">= 0"),
             ("free_classes", self.free_classes >= 0, ">= 0"),
-            ("score", sorts, "'aps' or 'raps' if `randomized`"),
         ):
             check_argument(name, getattr(self, name), fits, allowed)
         self.free_classes = int(self.free_classes)
 
     def fit(
         self,
-        model,
-        x,
-        y=None,
+        model: Any,
+        x: Any,
+        y: Any = None,
         *,
-        groups=None,
+        groups: Any = None,
         from_logits: bool | None = None,
-        trainable: bool = False,
         batch_size: int = 32,
-    ):
+    ) -> Self:
         """Calibrates a Keras classifier; sets `model` and returns self.
 
         Args:
-            model, x, y, from_logits, trainable, batch_size: as in
-                `GlobalScaling.fit`. The data must not have been used for
-                training or recalibration. Weights raise an error, because
-                they have no meaning for the guarantee.
+            model, x, y, from_logits, batch_size: as in `GlobalScaling.fit`. The
+                data must not have been used for training or recalibration.
+                Weights raise an error, because they have no meaning for the
+                guarantee.
             groups: label of every example, `(n,)` whole numbers or strings,
                 for a guarantee within every group. `"class"` gives a guarantee
                 within every class. Defaults to no groups.
@@ -120,20 +110,27 @@ class ConformalSets:
         logits, _, y, weight = graph.outputs(x, y, None, batch_size)
         inputs.refuse_weights(weight)
         self.fit_arrays(logits, y, groups=groups)
-        self.model = graph.extend(self, trainable)
+        self.model = graph.extend(self)
         return self
 
-    def extend(self, model, *, from_logits=None, trainable: bool = False):
+    def extend(self, model: Any, *, from_logits: bool | None = None) -> Self:
         """Adds the calibration to a Keras classifier, after `fit_arrays`.
 
         Use it with out-of-fold probabilities, which no single model predicts.
         It sets `model` and returns self. Arguments are as in `fit`.
         """
         graph = ClassifierGraph(model, from_logits=from_logits)
-        self.model = graph.extend(self, trainable)
+        self.model = graph.extend(self)
         return self
 
-    def fit_arrays(self, logits, y, *, from_logits: bool = True, groups=None):
+    def fit_arrays(
+        self,
+        logits: Any,
+        y: Any,
+        *,
+        from_logits: bool = True,
+        groups: Any = None,
+    ) -> Self:
         """Calibrates sets from a classifier's outputs; returns self.
 
         Args:
@@ -149,14 +146,8 @@ class ConformalSets:
         self.by_class_ = isinstance(groups, str) and groups == "class"
         if self.by_class_:
             groups = labels
-        size = (*labels.shape, 1)
-        random = np.random.default_rng(self.seed).uniform(size=size)
         scores = conformal.class_scores(
-            p,
-            self.score,
-            penalty=self.penalty,
-            free_classes=self.free_classes,
-            random=random if self.randomized else None,
+            p, self.score, self.penalty, self.free_classes
         )
         true = np.take_along_axis(scores, labels[..., None], axis=-1)[..., 0]
         self.scores_ = conformal_scores.CalibrationScores.of(true, groups)
@@ -170,38 +161,35 @@ class ConformalSets:
         return self
 
     def predict_set(
-        self, x, coverage: float = 0.9, *, groups=None, seed=None
-    ) -> np.ndarray:
+        self, x: Any, coverage: float = 0.9, *, groups: Any = None
+    ) -> Array:
         """Sets of new inputs; see `ConformalClassifier.predict_set`."""
         # After `fit_arrays`, users call `predict_set_arrays`.
         inputs.check_fitted(self, "model", "predict_set")
-        return self.model.predict_set(x, coverage, groups=groups, seed=seed)
+        return self.model.predict_set(x, coverage, groups=groups)
 
     def predict_set_arrays(
         self,
-        logits,
+        logits: Any,
         coverage: float = 0.9,
         *,
         from_logits: bool = True,
-        groups=None,
-        seed=None,
-    ) -> np.ndarray:
+        groups: Any = None,
+    ) -> Array:
         """Sets from a classifier's outputs, booleans `(n, ..., classes)`.
 
         Args:
             logits, from_logits: as in `fit_arrays`.
-            coverage, groups, seed: as in `predict_set`.
+            coverage, groups: as in `predict_set`.
         """
         inputs.check_fitted(self, "scores_", "predict_set_arrays")
         p, _ = _probabilities(logits, from_logits)
         return conformal.prediction_sets(
-            p, self.scores_, self._settings(), coverage, groups, seed
+            p, self.scores_, self._settings(), coverage, groups
         )
 
-    def _settings(self):
-        settings = dataclasses.asdict(self)
-        del settings["seed"]
-        return {**settings, "by_class": self.by_class_}
+    def _settings(self) -> dict[str, Any]:
+        return {**dataclasses.asdict(self), "by_class": self.by_class_}
 
     def _graph(self, logits: Tensor, features: Tensor | None) -> Tensor:
         return logits
@@ -213,7 +201,9 @@ class ConformalSets:
         return keep(output)
 
 
-def _probabilities(logits, from_logits):
+def _probabilities(
+    logits: Any, from_logits: bool
+) -> tuple[Array, tuple[int, ...]]:
     """Probabilities `(n, ..., classes)` and the shape of the logits."""
     rows, shape, _ = inputs.as_logits(logits, from_logits)
     p = softmax(rows.astype("float64"), axis=1)

@@ -1,10 +1,13 @@
 """Keras models with calibrated prediction intervals and sets."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.registration import serializable
+from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.conformal import prediction as conformal
 from keras_likelihood.conformal.scores import scores_layer
 from keras_likelihood.serving.recalibrated import RecalibratedRegressor
@@ -13,7 +16,7 @@ from keras_likelihood.serving.recalibrated import RecalibratedRegressor
 class _AtBound(keras.Layer):
     """Intervals or sets of one coverage, given the bound of the scores."""
 
-    def __init__(self, bound, settings: dict, **kwargs):
+    def __init__(self, bound: Any, settings: dict[str, Any], **kwargs: Any):
         super().__init__(**kwargs)
         self.bound, self.settings = np.asarray(bound), dict(settings)
 
@@ -22,7 +25,7 @@ class _AtBound(keras.Layer):
 class ConformalInterval(_AtBound):
     """Calibrated intervals of one coverage; see `ConformalDistribution`."""
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> dict[str, Tensor]:
         found = conformal.predicted(inputs, self.settings)
         lower, upper = conformal.interval_within(found, self.bound, ops)
         return {"prediction": found.prediction, "lower": lower, "upper": upper}
@@ -35,7 +38,7 @@ class ConformalSet(_AtBound):
     Input: probabilities `(batch, ..., classes)`, or of class 1.
     """
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> dict[str, Tensor]:
         p = conformal.both_answers(inputs)
         sets = conformal.sets_within(p, self.bound, self.settings)
         return {"probabilities": inputs, "set": sets}
@@ -55,8 +58,13 @@ class ConformalClassifier(keras.Model):
     """
 
     def predict_set(
-        self, x, coverage: float = 0.9, *, groups=None, seed=None, **kwargs
-    ) -> np.ndarray:
+        self,
+        x: Any,
+        coverage: float = 0.9,
+        *,
+        groups: Any = None,
+        **kwargs: Any,
+    ) -> Array:
         """Sets that contain the true class with the given probability.
 
         They are booleans `(n, ..., classes)`, with two classes for binary
@@ -66,13 +74,12 @@ class ConformalClassifier(keras.Model):
             x: inputs `(n, ...)`, as for `predict`.
             coverage: in (0, 1). Defaults to 0.9.
             groups: group labels `(n,)`, if the model was calibrated by groups.
-            seed: random seed of randomised sets. Defaults to `None`: random.
             **kwargs: passed to `predict`.
         """
         layer = scores_layer(self)
         probabilities = self.predict(x, **{"verbose": 0, **kwargs})
         return conformal.prediction_sets(
-            probabilities, layer.scores, layer.settings, coverage, groups, seed
+            probabilities, layer.scores, layer.settings, coverage, groups
         )
 
     def at_coverage(self, coverage: float = 0.9) -> keras.Model:
@@ -82,11 +89,6 @@ class ConformalClassifier(keras.Model):
         graph and is exported with it.
         """
         layer = scores_layer(self)
-        if layer.settings["randomized"]:
-            raise ValueError(
-                "`at_coverage` needs a calibration with randomized=False. "
-                "Received: randomized=True"
-            )
         shape = conformal.both_answers(self.output).shape
         bound = conformal.set_bound(
             layer.scores, layer.settings, coverage, shape
@@ -110,7 +112,7 @@ class ConformalRegressor(RecalibratedRegressor):
     """
 
     def predict_distribution(
-        self, x, *, groups=None, **kwargs
+        self, x: Any, *, groups: Any = None, **kwargs: Any
     ) -> conformal.ConformalDistribution:
         """The predicted distribution for `x`, with a calibrated `interval`."""
         layer = scores_layer(self)

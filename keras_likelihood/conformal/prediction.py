@@ -7,6 +7,7 @@ import keras
 import numpy as np
 
 from keras_likelihood import likelihoods
+from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.conformal.scores import CalibrationScores
 from keras_likelihood.likelihoods import Likelihood, Quantiles
 from keras_likelihood.likelihoods.checks import as_numbers, to_float64
@@ -19,98 +20,88 @@ _ROUNDED = 1e-5
 
 
 def class_scores(
-    probabilities,
+    p: Any,
     score: str,
-    *,
     penalty: float = 0.0,
     free_classes: int = 0,
-    random=None,
-) -> np.ndarray:
+    slack: float = 0.0,
+) -> Any:
     """Scores of all classes. A larger score is a worse fit.
 
         aps:  probability of the classes likelier than c, minus 1
         raps: aps + penalty * max(0, rank of c - free_classes)
         lac:  -log(probability of c)
 
-    The score `aps` sums probabilities from the least probable class up, so it
-    is accurate even if the most probable class has probability 1. With
-    `random`, uniform numbers `(n, ..., 1)`, only a random part of the
-    probability of c is included.
+    `p` is a NumPy array or a tensor. The score `aps` sums probabilities from
+    the least probable class up, so it is accurate even if the most probable
+    class has probability 1. `slack` is a relative rounding error of `p`, by
+    which scores are reduced.
     """
-    p = np.asarray(probabilities, dtype="float64")
-    found, order, penalties = _falling(p, score, penalty, free_classes, random)
-    rank = np.argsort(order, axis=-1)
-    return np.take_along_axis(found + penalties, rank, axis=-1)
-
-
-def _falling(p, score, penalty, free_classes, random=None):
-    """Scores by decreasing probability, the order of classes and penalties.
-
-    `p` is a NumPy array or a tensor.
-    """
-    if isinstance(p, np.ndarray):
-        xp, order = np, np.argsort(-p, axis=-1, kind="stable")
-    else:
-        xp, order = keras.ops, keras.ops.argsort(-p, axis=-1)
-    falling = xp.take_along_axis(p, order, axis=-1)
-    beyond = np.maximum(np.arange(1, p.shape[-1] + 1) - free_classes, 0)
-    penalties = penalty * beyond * (score == "raps")
+    is_numpy = isinstance(p, np.ndarray)
+    xp: Any = np if is_numpy else keras.ops
     if score == "lac":
         tiny = float(np.finfo("float32").tiny)
-        return -xp.log(xp.maximum(falling, tiny)), order, penalties
-    rest = xp.flip(xp.cumsum(xp.flip(falling, axis=-1), axis=-1), axis=-1)
-    if random is not None:
-        rest = rest - (1 - random) * falling
-    return -rest, order, penalties
+        return -xp.log(xp.maximum(p, tiny)) - slack
+    stable = {"kind": "stable"} if is_numpy else {}
+    order = xp.argsort(-p, axis=-1, **stable)
+    falling = xp.flip(xp.take_along_axis(p, order, axis=-1), axis=-1)
+    rest = xp.flip(xp.cumsum(falling, axis=-1), axis=-1)
+    beyond = np.maximum(np.arange(1, p.shape[-1] + 1) - free_classes, 0)
+    penalties = (1 - slack) * penalty * beyond * (score == "raps")
+    scores = penalties.astype(keras.backend.standardize_dtype(p.dtype))
+    scores = xp.subtract(scores, (1 + slack) * rest)
+    return xp.take_along_axis(scores, xp.argsort(order, axis=-1), axis=-1)
 
 
-def sets_within(p, bound, settings: dict, random=None):
+def sets_within(p: Any, bound: Any, settings: dict[str, Any]) -> Any:
     """Mask of the classes with scores up to `bound`, `(n, ..., classes)`.
 
     `p` is a NumPy array or a tensor of this shape. Scores are reduced by the
     rounding error of the probabilities, so equal inputs get equal sets.
     """
-    xp, classes = np if isinstance(p, np.ndarray) else keras.ops, p.shape[-1]
+    xp: Any = np if isinstance(p, np.ndarray) else keras.ops
     used = {n: settings[n] for n in ("score", "penalty", "free_classes")}
-    found, order, penalties = _falling(p, **used, random=random)
-    is_log = settings["score"] == "lac"
-    found = found - _ROUNDED if is_log else (1 + _ROUNDED) * found
-    # In float64, because penalties are far larger than some differences. The
-    # small number covers the rounding of these differences.
-    limits = np.asarray(bound, "float64")[..., None] + 1e-15 - penalties
-    limits = limits.astype(keras.backend.standardize_dtype(p.dtype))
-    if settings["by_class"]:
-        table = np.broadcast_to(limits, (classes, classes)).ravel()
-        place = order * classes + xp.arange(classes, dtype=order.dtype)
-        limits = xp.take(table, place)
-    rank = xp.argsort(order, axis=-1)
-    inside = xp.where(xp.less_equal(found, limits), 1.0, 0.0)
-    sets = xp.take_along_axis(inside, rank, axis=-1) > 0.5
-    return sets if settings["allow_empty"] else sets | (rank == 0)
+    scores = class_scores(p, **used, slack=_ROUNDED)
+    limits = np.asarray(bound, keras.backend.standardize_dtype(p.dtype))
+    limits = limits if settings["by_class"] else limits[..., None]
+    sets = xp.less_equal(scores, limits)
+    if settings["allow_empty"]:
+        return sets
+    most = xp.argmax(p, axis=-1)[..., None]
+    first = xp.equal(xp.arange(p.shape[-1], dtype=most.dtype), most)
+    return xp.logical_or(sets, first)
 
 
-def both_answers(p):
+def both_answers(p: Any) -> Any:
     """Probabilities of all classes, even if `p` only contains class 1."""
-    xp = np if isinstance(p, np.ndarray) else keras.ops
+    xp: Any = np if isinstance(p, np.ndarray) else keras.ops
     p = p[:, None] if len(p.shape) == 1 else p
     return xp.concatenate([1 - p, p], axis=-1) if p.shape[-1] == 1 else p
 
 
 def prediction_sets(
-    probabilities, scores, settings: dict, coverage, groups=None, seed=None
-) -> np.ndarray:
+    probabilities: Any,
+    scores: CalibrationScores,
+    settings: dict[str, Any],
+    coverage: float,
+    groups: Any = None,
+) -> Array:
     """Prediction sets of a coverage, booleans `(n, ..., classes)`.
 
     The probabilities may be of class 1 only, `(n,)` or `(n, ..., 1)`.
     """
-    p, random = both_answers(np.asarray(probabilities, dtype="float64")), None
-    if settings["randomized"]:
-        random = np.random.default_rng(seed).uniform(size=(*p.shape[:-1], 1))
+    p = both_answers(np.asarray(probabilities, dtype="float64"))
     bound = set_bound(scores, settings, coverage, p.shape, groups)
-    return sets_within(p, bound, settings, random)
+    return sets_within(p, bound, settings)
 
 
-def set_bound(scores, settings: dict, coverage, shape, groups=None):
+def set_bound(
+    scores: CalibrationScores,
+    settings: dict[str, Any],
+    coverage: float,
+    shape: tuple[int, ...],
+    groups: Any = None,
+) -> Array:
     """The bound of sets `(n, ..., classes)`; by class it is `(classes,)`."""
     if not settings["by_class"]:
         return scores.threshold(coverage, groups, shape[0])
@@ -145,7 +136,7 @@ class ConformalDistribution:
     scores: CalibrationScores
     groups: Any = None
 
-    def interval(self, coverage: float = 0.9):
+    def interval(self, coverage: float = 0.9) -> tuple[Array, Array]:
         """Interval that contains a new target with the given probability.
 
         The guarantee holds on average over calibration sets and examples (of
@@ -164,12 +155,14 @@ class ConformalDistribution:
         return self.interval(abs(1 - 2 * p))[int(p > 0.5)]
 
 
-def interval_within(distribution: Likelihood, bound, xp: Any = np):
+def interval_within(
+    distribution: Likelihood, bound: Array, xp: Any = np
+) -> tuple[Any, Any]:
     """Bounds of the interval of all targets with scores up to `bound`.
 
     They are float64 NumPy arrays, or tensors if `xp` is `keras.ops`.
     """
-    as_values = to_float64 if xp is np else xp.convert_to_tensor
+    as_values: Any = to_float64 if xp is np else xp.convert_to_tensor
     lower, upper = map(as_values, _inner_interval(distribution, bound))
     further = np.maximum(bound - LEVEL, 0) * (1 + 1e-6)
     if further.any():
@@ -181,7 +174,7 @@ def interval_within(distribution: Likelihood, bound, xp: Any = np):
     return lower, upper
 
 
-def _inner_interval(distribution, bound):
+def _inner_interval(distribution: Likelihood, bound: Array) -> tuple[Any, Any]:
     """The central interval of coverage `bound`, at most 0.998."""
     tail = 0.5 * (1 - np.minimum(bound, LEVEL)) * (1 - _ROUNDING)
     if tail.size == 1:
@@ -192,7 +185,7 @@ def _inner_interval(distribution, bound):
     return distribution.quantile(tail), distribution.quantile(1 - tail)
 
 
-def interval_scores(distribution: Likelihood, y) -> np.ndarray:
+def interval_scores(distribution: Likelihood, y: Any) -> Array:
     """The smallest coverage whose central interval contains each target.
 
     Beyond a coverage of 0.998 the score grows with the distance from the
@@ -213,13 +206,16 @@ def interval_scores(distribution: Likelihood, y) -> np.ndarray:
     return np.where(outside > 0, LEVEL + outside / spread, inner)
 
 
-def predicted(output, settings: dict) -> Likelihood:
+def predicted(output: Tensor, settings: dict[str, Any]) -> Likelihood:
     """The tempered distribution for the output of a calibrated model."""
-    found = distribution_of(likelihoods.get(settings["likelihood"]), output)
-    return tempered(found, settings["trust"], settings["units"])
+    kind = likelihoods.get(settings["likelihood"])
+    distribution = distribution_of(kind, output)
+    return tempered(distribution, settings["trust"], settings["units"])
 
 
-def tempered(distribution: Likelihood, trust, units: dict) -> Likelihood:
+def tempered(
+    distribution: Likelihood, trust: Any, units: dict[str, Any]
+) -> Likelihood:
     """The distribution with parameters shrunk towards `units` by `trust`.
 
     scale' = unit * (scale / unit)^trust
@@ -243,7 +239,7 @@ def tempered(distribution: Likelihood, trust, units: dict) -> Likelihood:
     return type(distribution)(distribution.prediction, **values)
 
 
-def checked_targets(y, distribution: Likelihood) -> np.ndarray:
+def checked_targets(y: Any, distribution: Likelihood) -> Array:
     """Returns finite float64 targets, one per interval."""
     shape = tuple(distribution.outcomes_like().shape)
     if distribution.event_rank and not isinstance(distribution, Quantiles):
@@ -253,14 +249,14 @@ def checked_targets(y, distribution: Likelihood) -> np.ndarray:
             f"{type(distribution).__name__}"
         )
     y = as_numbers(y).astype("float64")
-    given = y.shape
+    received = y.shape
     # The axis of a single unit may be omitted.
     if y.shape in {shape[:-1], (*shape, 1)} and y.size == np.prod(shape):
         y = y.reshape(shape)
     if y.shape != shape or not np.isfinite(y).all():
         raise ValueError(
             f"Targets must be finite and of shape {shape}. "
-            f"Received: shape {given} with {(~np.isfinite(y)).sum()} values "
+            f"Received: shape {received} with {(~np.isfinite(y)).sum()} values "
             "that are not finite"
         )
     return y

@@ -2,11 +2,13 @@
 
 import dataclasses
 import math
+from typing import Any
 
 import keras
 import numpy as np
 
 from keras_likelihood.backend.registration import serializable
+from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.likelihoods.checks import check_argument, check_coverage
 
 
@@ -24,13 +26,17 @@ class CalibrationScores:
     the first axis within each group.
     """
 
-    values: np.ndarray
-    labels: list | None
+    values: Array
+    labels: list[Any] | None
     sizes: list[int]
 
     @classmethod
-    def of(cls, scores, groups=None) -> "CalibrationScores":
-        """Sorts scores `(n, ...)`, by group if `(n,)` labels are given."""
+    def of(cls, scores: Any, groups: Any = None) -> "CalibrationScores":
+        """Sorts scores `(n, ...)`, by group if `(n,)` labels are given.
+
+        They are rounded up to float32, which models store. So a bound is never
+        too small.
+        """
         scores = np.asarray(scores, dtype="float64")
         if not len(scores) or np.isnan(scores).any():
             raise ValueError(
@@ -38,6 +44,10 @@ class CalibrationScores:
                 "targets without NaN. Received: "
                 f"{len(scores)} scores, {np.isnan(scores).sum()} of them NaN"
             )
+        with np.errstate(over="ignore"):
+            single = scores.astype("float32")
+        above = np.nextafter(single, np.float32(np.inf))
+        scores = np.where(single < scores, above, single).astype("float64")
         if groups is None:
             return cls(np.sort(scores, axis=0), None, [len(scores)])
         groups = as_groups(groups, len(scores))
@@ -46,7 +56,9 @@ class CalibrationScores:
         sizes = [len(part) for part in parts]
         return cls(np.concatenate(parts), labels.tolist(), sizes)
 
-    def threshold(self, coverage: float, groups=None, count: int = 1):
+    def threshold(
+        self, coverage: float, groups: Any = None, count: int = 1
+    ) -> Array:
         """Upper bound of a new score with the given probability.
 
         With `groups`, the labels of the new examples, it has the shape
@@ -60,7 +72,7 @@ class CalibrationScores:
             "groups", groups, fits, f"{allowed}, as in the calibration"
         )
         if labels is None:
-            return self._of_group(0, coverage)[None]
+            return np.asarray(self._of_group(0, coverage))[None]
         groups = as_groups(groups, count)
         unknown = np.setdiff1d(groups, labels)[:5].tolist()
         allowed = f"among the labels of the calibration, {labels[:10]}"
@@ -69,7 +81,7 @@ class CalibrationScores:
         places = map(labels.index, present.tolist())
         return np.stack([self._of_group(i, coverage) for i in places])[index]
 
-    def _of_group(self, position, coverage):
+    def _of_group(self, position: int, coverage: float) -> Array:
         count = self.sizes[position]
         # Rounding may lift (n + 1) coverage slightly above an integer.
         rank = max(1, math.ceil((count + 1) * coverage - 1e-9))
@@ -84,7 +96,7 @@ class CalibrationScores:
         return self.values[sum(self.sizes[:position]) + rank - 1]
 
 
-def as_groups(groups, count: int) -> np.ndarray:
+def as_groups(groups: Any, count: int) -> Array:
     """Group labels `(count,)` as an array of whole numbers or strings."""
     groups = np.asarray(groups)
     if groups.ndim == 2 and groups.shape[1] == 1:
@@ -108,53 +120,41 @@ class ConformalScores(keras.Layer):
     `settings` contains the other settings of the sets or intervals.
     """
 
-    def __init__(self, shape, settings: dict, labels, sizes, **kwargs):
+    def __init__(
+        self,
+        shape: Any,
+        settings: dict[str, Any],
+        labels: list[Any] | None,
+        sizes: list[int],
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.settings = dict(settings)
         self._labels = None if labels is None else list(labels)
         self._sizes = list(sizes)
-        # Two float32 numbers store a score with 48 bits on every backend.
-        self.parts = self.add_weight(
-            name="scores",
-            shape=(2, *shape),
-            initializer="zeros",
-            trainable=False,
-            dtype="float32",
+        self.values = self.add_weight(
+            name="scores", shape=shape, trainable=False, dtype="float32"
         )
 
     @classmethod
     def holding(
-        cls, scores: CalibrationScores, settings: dict, **kwargs
+        cls, scores: CalibrationScores, settings: dict[str, Any], **kwargs: Any
     ) -> "ConformalScores":
         """Creates a layer with these scores."""
-        shape, labels = scores.values.shape, scores.labels
-        layer = cls(shape, settings, labels, scores.sizes, **kwargs)
-        layer.parts.assign(split(scores.values))
+        values, labels = scores.values, scores.labels
+        layer = cls(values.shape, settings, labels, scores.sizes, **kwargs)
+        layer.values.assign(values.astype("float32"))
         return layer
 
     @property
     def scores(self) -> CalibrationScores:
-        parts = keras.ops.convert_to_numpy(self.parts).astype("float64")
-        return CalibrationScores(parts.sum(axis=0), self._labels, self._sizes)
+        values = keras.ops.convert_to_numpy(self.values).astype("float64")
+        return CalibrationScores(values, self._labels, self._sizes)
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         return inputs
 
 
-def split(values) -> np.ndarray:
-    """Float32 numbers `(2, ...)` whose sum is `values`, rounded up.
-
-    Rounding up never decreases a bound.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        high = np.asarray(values, "float64").astype("float32")
-        rest = values - high.astype("float64")
-        low = np.where(np.isfinite(high), rest, 0.0).astype("float32")
-        short = high.astype("float64") + low < values
-        low = np.where(short, np.nextafter(low, np.float32(np.inf)), low)
-    return np.stack([high, low])
-
-
-def scores_layer(model) -> ConformalScores:
+def scores_layer(model: keras.Model) -> ConformalScores:
     """The layer with the scores of a model's last calibration."""
     return [v for v in model.layers if isinstance(v, ConformalScores)][-1]

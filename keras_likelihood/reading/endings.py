@@ -1,8 +1,12 @@
 """The last layers of a graph, which determine the meaning of its output."""
 
+from collections.abc import Iterable, Iterator
+from typing import Any
+
 import keras
 
 from keras_likelihood.backend.private import producer
+from keras_likelihood.backend.types import Tensor
 from keras_likelihood.layers import LikelihoodHead
 from keras_likelihood.reading.loading import is_graph
 
@@ -17,7 +21,7 @@ _SHAPE_ONLY = (
 """Layers and operations, by name, that do not change the values."""
 
 
-def deciding_layer(tensor) -> tuple:
+def deciding_layer(tensor: Tensor) -> tuple[Any, list[Tensor]]:
     """The layer that determines the meaning of an output, and its inputs."""
     layer, inputs, position = producer(tensor)
     if is_graph(layer):
@@ -27,7 +31,7 @@ def deciding_layer(tensor) -> tuple:
     return layer, inputs
 
 
-def kind_of(tensor) -> str | None:
+def kind_of(tensor: Tensor) -> str | None:
     """`"softmax"`, `"sigmoid"`, `"linear"`, or `None` if unrecognised."""
     layer, inputs = deciding_layer(tensor)
     if isinstance(layer, keras.layers.Softmax):
@@ -45,7 +49,7 @@ def kind_of(tensor) -> str | None:
     return None
 
 
-def open_ending(tensor, strip: bool):
+def open_ending(tensor: Tensor, strip: bool) -> tuple[Tensor, Tensor]:
     """Logits and features; `strip` removes a final softmax or sigmoid."""
     layer, inputs, _ = producer(tensor)
     if _passes(layer, tensor, inputs):
@@ -61,7 +65,7 @@ def open_ending(tensor, strip: bool):
     return (None if strip else tensor), features
 
 
-def open_models(graph, name: str | None = None) -> keras.Model:
+def open_models(graph: Any, name: str | None = None) -> keras.Model:
     """A graph in which the last layer and the layer `name` are not nested."""
     end = _nested_at_end(keras.tree.flatten(graph.output)[0])
     holders = [layer for layer in graph.layers if _holds(layer, name)]
@@ -74,7 +78,7 @@ def open_models(graph, name: str | None = None) -> keras.Model:
         if layer.name in taken:
             layer.name = f"{nested.name}_{layer.name}"
 
-    def call(layer, *args, **kwargs):
+    def call(layer: Any, *args: Any, **kwargs: Any) -> Tensor:
         # `call` runs the layers inside the model without the model itself.
         return (layer.call if layer is nested else layer)(*args, **kwargs)
 
@@ -84,7 +88,7 @@ def open_models(graph, name: str | None = None) -> keras.Model:
     return open_models(graph, name)
 
 
-def _nested_at_end(tensor):
+def _nested_at_end(tensor: Tensor) -> keras.Model | None:
     layer, inputs, _ = producer(tensor)
     if is_graph(layer):
         return layer
@@ -93,13 +97,13 @@ def _nested_at_end(tensor):
     return None
 
 
-def _holds(layer, name):
+def _holds(layer: Any, name: str | None) -> bool:
     return is_graph(layer) and any(
         inner.name == name or _holds(inner, name) for inner in layer.layers
     )
 
 
-def _made_by(outputs):
+def _made_by(outputs: Iterable[Tensor]) -> Iterator[tuple[Tensor, Any, int]]:
     """The tensors behind outputs, and the layer and position of each."""
     seen, waiting = set(), list(outputs)
     while waiting:
@@ -111,7 +115,7 @@ def _made_by(outputs):
             waiting += inputs
 
 
-def rename_duplicates(graph, outputs):
+def rename_duplicates(graph: keras.Model, outputs: list[Tensor]) -> None:
     """Renames layers of a graph whose names also occur in new outputs."""
     old = {id(operation) for operation in graph.operations}
     layers = [layer for _, layer, _ in _made_by(outputs)]
@@ -124,7 +128,7 @@ def rename_duplicates(graph, outputs):
             taken.add(operation.name)
 
 
-def layer_output(graph, name: str):
+def layer_output(graph: keras.Model, name: str) -> Tensor:
     """The output of a layer in a graph."""
     for tensor, layer, position in _made_by(keras.tree.flatten(graph.output)):
         if layer.name == name and position == 0:
@@ -132,7 +136,7 @@ def layer_output(graph, name: str):
     return graph.get_layer(name).output
 
 
-def _passes(layer, tensor, inputs):
+def _passes(layer: Any, tensor: Tensor, inputs: list[Tensor]) -> bool:
     if type(layer).__name__ in _SHAPE_ONLY:
         # A softmax is over the last axis, which must not change.
         kept = tensor.shape[-1:] == inputs[0].shape[-1:]
@@ -145,7 +149,7 @@ def _passes(layer, tensor, inputs):
     )
 
 
-def _without_activation(layer):
+def _without_activation(layer: Any) -> keras.Layer:
     config = {**layer.get_config(), "activation": "linear"}
     config["name"] = f"{layer.name}_logits"
     linear = type(layer).from_config(config)

@@ -4,16 +4,18 @@ import os
 import pathlib
 import tempfile
 import warnings
+from typing import Any
 
 import keras
 import numpy as np
 
 from keras_likelihood.backend.files import check_model, reading
+from keras_likelihood.backend.types import Tensor
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.models import LikelihoodModel
 
 
-def load_model(model) -> keras.Model:
+def load_model(model: Any) -> keras.Model:
     """Returns the model, or loads it in safe mode, which runs no code."""
     if isinstance(model, keras.Model):
         return model
@@ -35,7 +37,7 @@ def load_model(model) -> keras.Model:
     return loaded
 
 
-def copy_model(model, example=None) -> tuple[keras.Model, bool]:
+def copy_model(model: Any, example: Any = None) -> tuple[keras.Model, bool]:
     """Copies a model as a graph: `(graph, whether it has its own weights)`."""
     if is_graph(model):
         # The copy has no learned loss parameters and no user-defined class.
@@ -73,31 +75,31 @@ def copy_model(model, example=None) -> tuple[keras.Model, bool]:
     return graph, False
 
 
-def is_graph(layer) -> bool:
+def is_graph(layer: Any) -> bool:
     """Whether a layer is a model whose graph is known."""
     return isinstance(layer, keras.Model) and bool(
         getattr(layer, "inputs", None) and getattr(layer, "outputs", None)
     )
 
 
-def output_of(model):
+def output_of(model: keras.Model) -> Any:
     """The symbolic output of a graph, in its structure."""
     return _structure(model, "output")
 
 
-def _structure(model, side):
+def _structure(model: keras.Model, side: str) -> Any:
     if not isinstance(model, keras.Sequential):
         return getattr(model, side)
     tensors = getattr(model, f"{side}s")
     return tensors[0] if len(tensors) == 1 else tensors
 
 
-def _input_like(array):
+def _input_like(array: Any) -> Tensor:
     dtype = None if array.dtype.kind == "f" else array.dtype.name
     return keras.Input(array.shape[1:], dtype=dtype)
 
 
-def _agree(model, copy, example):
+def _agree(model: Any, copy: Any, example: Any) -> bool:
     few = keras.tree.map_structure(lambda array: array[:2], example)
     outputs = (keras.tree.flatten(each(few)) for each in (model, copy))
     arrays = (map(keras.ops.convert_to_numpy, tensors) for tensors in outputs)

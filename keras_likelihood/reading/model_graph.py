@@ -1,7 +1,8 @@
 """The symbolic prediction, parameters and features of a trained model."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import keras
 import numpy as np
@@ -9,6 +10,7 @@ from keras import ops
 
 from keras_likelihood import serving
 from keras_likelihood.backend.training_rows import numpy_batches
+from keras_likelihood.backend.types import Tensor
 from keras_likelihood.likelihoods import Bernoulli, LocationScale, Softmax
 from keras_likelihood.likelihoods.mixture import EnsembleDistribution
 from keras_likelihood.likelihoods.output import split_output
@@ -28,7 +30,14 @@ class ModelGraph:
     to the loss.
     """
 
-    def __init__(self, model, x=None, *, batched: bool = False, features=None):
+    def __init__(
+        self,
+        model: Any,
+        x: Any = None,
+        *,
+        batched: bool = False,
+        features: str | None = None,
+    ) -> None:
         model = load_model(model)
         self.loss = getattr(model, "loss", None)
         if batched:
@@ -48,43 +57,36 @@ class ModelGraph:
         self.likelihood, self.parameters = _parameters(
             self.loss, self.graph, beside
         )
-        self._example = None
+        self._example: Any = None
         kind = self.likelihood
         if kind and issubclass(kind, EnsembleDistribution):
-            one = kind.likelihood
-            if one in (Softmax, Bernoulli):
+            if kind.likelihood in (Softmax, Bernoulli):
                 # An ensemble of classifiers is a classifier.
-                args = one.name(), kind.components
-                self._end_in(one, lambda k: serving.PooledLogits(*args, **k))
-
-    def _end_in(self, likelihood, layer_of, *first):
-        """Makes this a classifier that ends in a layer of its parameters."""
-        tensors, known = list(first), {}
-        for name, value in self.parameters.items():
-            if isinstance(value, keras.KerasTensor):
-                tensors.append(value)
-            else:
-                known[name] = np.asarray(value, "float64").tolist()
-        with full_precision():
-            self.prediction = layer_of(known)(tensors)
-        self.likelihood, self.parameters = likelihood, {}
+                with full_precision():
+                    self.prediction = _pooled_logits(kind, self.parameters)
+                self.likelihood, self.parameters = kind.likelihood, {}
 
     def logits(
         self,
         from_logits: bool | None = None,
         multi_label: bool | None = None,
         bound: float = 30.0,
-    ):
+    ) -> tuple[Tensor, bool]:
         """Tempered logits `(batch, ..., units)`, and whether multi-label."""
-        given = self.likelihood or Softmax
-        plain = issubclass(given, Softmax | Bernoulli)
-        ordered = hasattr(given, "class_probabilities") and not plain
+        ending = self.likelihood or Softmax
+        plain = issubclass(ending, Softmax | Bernoulli)
+        ordered = hasattr(ending, "class_probabilities") and not plain
         if ordered and self.prediction.shape[-1] == 1:
-            self._end_in(
-                Softmax,
-                lambda known: serving.ClassLogits(given.name(), known),
-                self.prediction,
-            )
+            predicted, fixed = [self.prediction], {}
+            for name, value in self.parameters.items():
+                if isinstance(value, keras.KerasTensor):
+                    predicted.append(value)
+                else:
+                    fixed[name] = np.asarray(value, "float64").tolist()
+            with full_precision():
+                of_classes = serving.ClassLogits(ending.name(), fixed)
+                self.prediction = of_classes(predicted)
+            self.likelihood, self.parameters = Softmax, {}
         self._refuse_regressor()
         kind = None if self.likelihood else endings.kind_of(self.prediction)
         if from_logits is None:
@@ -111,7 +113,7 @@ class ModelGraph:
                 logits = keras.layers.Reshape((1,))(logits)
             return self._tempered(logits), multi_label
 
-    def _refuse_regressor(self):
+    def _refuse_regressor(self) -> None:
         kind, advice = self.likelihood or Softmax, ""
         is_classifier = issubclass(kind, Softmax | Bernoulli)
         if is_classifier and "scale" not in self.parameters:
@@ -125,7 +127,7 @@ class ModelGraph:
             + (f" of {kind.name()}" if self.likelihood else "")
         )
 
-    def _tempered(self, logits):
+    def _tempered(self, logits: Tensor) -> Tensor:
         temperature = self.parameters.get("temperature", 1.0)
         if isinstance(temperature, keras.KerasTensor):
             logits = keras.layers.Identity()(logits)
@@ -135,22 +137,29 @@ class ModelGraph:
         inverse = np.squeeze(1 / np.asarray(temperature, "float64"))
         return keras.layers.Rescaling(inverse.tolist())(logits)
 
-    def features(self, *, optional: bool = False):
+    def features(self, *, optional: bool = False) -> Tensor:
         """The tensor of the features; may be `None` if `optional`."""
         names = [layer.name for layer in self.graph.layers]
-        if self._feature_layer in names:
+        if self._feature_layer and self._feature_layer in names:
             return endings.layer_output(self.graph, self._feature_layer)
         if self._feature_layer is None:
             strip = endings.kind_of(self.prediction) in endings.PROBABILITIES
-            _, found = endings.open_ending(self.prediction, strip)
-            if found is not None or optional:
-                return found
+            _, tensor = endings.open_ending(self.prediction, strip)
+            if tensor is not None or optional:
+                return tensor
         raise ValueError(
             "The feature layer was not found. `features` must be one of the "
             f"layers {names}. Received: {self._feature_layer!r}"
         )
 
-    def run(self, tensors: dict, x, y=None, weight=None, batch_size=32):
+    def run(
+        self,
+        tensors: dict[str, Tensor],
+        x: Any,
+        y: Any = None,
+        weight: Any = None,
+        batch_size: int = 32,
+    ) -> tuple[dict[str, Any], Any, Any]:
         """Evaluates symbolic tensors; also returns `y` and `sample_weight`.
 
         Without `y`, `x` yields batches `(x, y)` or `(x, y, sample_weight)`.
@@ -158,13 +167,13 @@ class ModelGraph:
         extractor = keras.Model(self.graph.input, tensors)
         if y is not None:
             self._example = keras.tree.map_structure(lambda a: a[:1], x)
-            found = extractor.predict(x, batch_size=batch_size, verbose=0)
-            return found, np.asarray(y), weight
+            arrays = extractor.predict(x, batch_size=batch_size, verbose=0)
+            return arrays, np.asarray(y), weight
         columns = []
-        for given, *others in numpy_batches(x):
-            self._example = keras.tree.map_structure(lambda a: a[:1], given)
-            beside = dict(zip(("y", "weight"), others, strict=False))
-            columns.append({**extractor.predict_on_batch(given), **beside})
+        for batch, *others in numpy_batches(x):
+            self._example = keras.tree.map_structure(lambda a: a[:1], batch)
+            labels = dict(zip(("y", "weight"), others, strict=False))
+            columns.append({**extractor.predict_on_batch(batch), **labels})
         merged = {
             name: np.concatenate([np.asarray(c[name]) for c in columns])
             for name in columns[0]
@@ -172,12 +181,18 @@ class ModelGraph:
         return merged, merged.pop("y"), merged.pop("weight", weight)
 
     def extend(
-        self, base, build, *, trainable: bool = False, model_class=keras.Model
+        self,
+        base: Any,
+        build: Callable[[], Any],
+        model_class: Any = keras.Model,
     ) -> keras.Model:
-        """The copy, with the output that `build` makes from `base`."""
+        """The copy, with the output that `build` makes from `base`.
+
+        The layers of the copy are not trainable.
+        """
         if self._is_copy:
             below = keras.Model(self.graph.input, keras.tree.flatten(base))
-            below.trainable = trainable
+            below.trainable = False
         with full_precision():
             output = build()
         if self._is_copy:
@@ -192,7 +207,7 @@ class ModelGraph:
 
 
 @contextlib.contextmanager
-def full_precision():
+def full_precision() -> Iterator[None]:
     """Makes new layers compute in float32, whatever the global policy is."""
     policy = keras.config.dtype_policy()
     keras.config.set_dtype_policy("float32")
@@ -202,13 +217,31 @@ def full_precision():
         keras.config.set_dtype_policy(policy)
 
 
-def _parameters(loss, graph, beside):
+def _pooled_logits(kind: Any, parameters: dict[str, Any]) -> Tensor:
+    """Logits of the mean probabilities of an ensemble's members."""
+
+    def by_member(value: Tensor) -> Tensor:
+        shape = (*value.shape[1:-1], kind.components, -1)
+        return keras.layers.Reshape(shape)(value)
+
+    z, temperature = by_member(parameters["member"]), parameters["temperature"]
+    is_predicted = isinstance(temperature, keras.KerasTensor)
+    z = z / (by_member(temperature) if is_predicted else temperature)
+    if kind.likelihood is Softmax:
+        return ops.log(ops.mean(ops.softmax(z), axis=-2) + 1e-37)
+    yes, no = (ops.mean(ops.sigmoid(v), axis=-2) for v in (z, -z))
+    return ops.log(yes + 1e-37) - ops.log(no + 1e-37)
+
+
+def _parameters(
+    loss: Any, graph: keras.Model, beside: list[Tensor]
+) -> tuple[Any, dict[str, Any]]:
     """The likelihood, and its parameters by name."""
     if isinstance(loss, LikelihoodLoss):
         sources = loss.sources(len(beside))
         names = [name for name in sources if sources[name] == "predicted"]
-        found = dict(zip(names, beside, strict=True))
-        return loss.likelihood, {**loss.parameter_values(), **found}
+        predicted = dict(zip(names, beside, strict=True))
+        return loss.likelihood, {**loss.parameter_values(), **predicted}
     likelihood, _ = likelihood_beside(graph, beside)
     if likelihood is not None:
         names = [p.name for p in likelihood.parameters]

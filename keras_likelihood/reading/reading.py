@@ -9,10 +9,11 @@ import numpy as np
 
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.kept_values import keeping_values
+from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.conformal.scores import ConformalScores
 from keras_likelihood.constraints import Constraint
 from keras_likelihood.layers import LikelihoodHead, PredictedParameter
-from keras_likelihood.likelihoods import Likelihood, Normal, StudentT
+from keras_likelihood.likelihoods import Likelihood
 from keras_likelihood.likelihoods.output import (
     distribution_of,
     split_output,
@@ -23,7 +24,7 @@ from keras_likelihood.reading.loading import is_graph, load_model, output_of
 from keras_likelihood.serving.layers import LikelihoodPrediction
 
 
-def parameter_layers(model) -> Iterator[tuple[str, keras.Layer]]:
+def parameter_layers(model: Any) -> Iterator[tuple[str, keras.Layer]]:
     """Parameter layers inside the model, with the parameter's name."""
     for layer in _walk(model, set()):
         if isinstance(layer, PredictedParameter):
@@ -33,11 +34,12 @@ def parameter_layers(model) -> Iterator[tuple[str, keras.Layer]]:
             yield from zip(names, layer.parameter_layers, strict=True)
 
 
-def likelihood_beside(model, beside, key=""):
+def likelihood_beside(
+    model: Any, beside: list[Tensor], key: str = ""
+) -> tuple[Any, LikelihoodHead | None]:
     """The likelihood of a model without a loss, and its head.
 
-    A calibrated regressor has a layer with the name of the likelihood instead,
-    and in files of version 0.2 the outputs have the names of the parameters.
+    A calibrated regressor has a layer with the name of the likelihood instead.
     """
     if not beside:
         return None, None
@@ -47,17 +49,14 @@ def likelihood_beside(model, beside, key=""):
                 return likelihoods.get(layer.settings["likelihood"]), None
             if isinstance(layer, LikelihoodPrediction):
                 return likelihoods.get(layer.likelihood), None
-        layers = [_layer_behind(model, key, 1 + i) for i in range(len(beside))]
-        names = [layer.name for layer in layers]
-        for found in (Normal, StudentT):
-            if names == [p.name for p in found.parameters]:
-                return found, None
     layers = _walk(_layer_behind(model, key, 0), set())
     heads = [layer for layer in layers if isinstance(layer, LikelihoodHead)]
     return (heads[0].likelihood, heads[0]) if len(heads) == 1 else (None, None)
 
 
-def _constraint_and_start(model, reading, name, position):
+def _constraint_and_start(
+    model: Any, reading: "Reading", name: str, position: int | None
+) -> tuple[Constraint, float]:
     """Constraint and initial value of a parameter of the output or the loss."""
     declared = reading.likelihood.parameter(name)
     if position is not None:
@@ -65,14 +64,14 @@ def _constraint_and_start(model, reading, name, position):
         layers = [v for found, v in parameter_layers(behind) if found == name]
         layer = layers[0] if len(layers) == 1 else None
     else:
-        loss = reading.loss
+        loss: Any = reading.loss
         layer = {**loss.data_parameters, **loss.learned_beside()}.get(name)
     constraint = getattr(layer, "constraint", None) or declared.constraint
     initial = getattr(layer, "initial", None)
     return constraint, declared.initial if initial is None else initial
 
 
-def too_many_outputs(count):
+def too_many_outputs(count: int) -> ValueError:
     """The error for a model with several outputs."""
     return ValueError(
         "`model` must have one output: a prediction, with or without the "
@@ -80,7 +79,7 @@ def too_many_outputs(count):
     )
 
 
-def _layer_behind(model, key, position):
+def _layer_behind(model: Any, key: str, position: int) -> Any:
     """The layer that computes a tensor of the output, or the model itself."""
     if not is_graph(model):
         return model
@@ -92,7 +91,7 @@ def _layer_behind(model, key, position):
     return deciding_layer([prediction, *beside][position])[0]
 
 
-def _walk(layer, seen):
+def _walk(layer: Any, seen: set[int]) -> Iterator[Any]:
     if id(layer) in seen:
         return
     seen.add(id(layer))
@@ -111,7 +110,7 @@ class ReadParameter:
 
     name: str
     source: str
-    values: np.ndarray
+    values: Array
     constraint: Constraint
     initial: float
     unit: float = 1.0
@@ -126,12 +125,12 @@ class Reading:
     """One output of a model, `(n, ..., units)`, with its likelihood."""
 
     key: str
-    prediction: np.ndarray
+    prediction: Array
     likelihood: Any = None
     parameters: list[ReadParameter] = dataclasses.field(default_factory=list)
     loss: object = None
     kind: str | None = None
-    y: np.ndarray | None = None
+    y: Array | None = None
 
     @property
     def title(self) -> str:
@@ -144,7 +143,7 @@ class Reading:
         return hasattr(self.likelihood, "standard_nll")
 
     @property
-    def data_parameters(self) -> dict:
+    def data_parameters(self) -> dict[str, Any]:
         """The `DataParameter`s of the loss, by name."""
         return dict(getattr(self.loss, "data_parameters", {}))
 
@@ -176,21 +175,21 @@ class Reading:
         values = {p.name: p.values for p in self.parameters}
         return self.likelihood(self.prediction, **values).as_numpy()
 
-    def nll(self, y) -> np.ndarray:
+    def nll(self, y: Any) -> Array:
         """Mean negative log-likelihood of each example's targets, `(n,)`."""
         fitted = self.distribution()
         nll = fitted.nll(y)
         return nll.reshape(len(nll), -1).mean(axis=1)
 
 
-def per_example(values) -> np.ndarray:
+def per_example(values: Any) -> Array:
     """The geometric mean of each example's scales, `(n,)`."""
     # A likelihood contains the logarithm of a scale.
     logs = np.log(np.asarray(values, "float64"))
     return np.exp(logs.reshape(len(logs), -1).mean(axis=1))
 
 
-def read_model(model, x, *, batch_size: int = 256) -> list[Reading]:
+def read_model(model: Any, x: Any, *, batch_size: int = 256) -> list[Reading]:
     """Runs a model or `.keras` file once and reads every output."""
     model = load_model(model)
     with keeping_values(model):
@@ -202,7 +201,7 @@ def read_model(model, x, *, batch_size: int = 256) -> list[Reading]:
     return [_read(model, k, v, losses.get(k)) for k, v in outputs.items()]
 
 
-def read_output(model, x, *, batch_size: int = 256) -> Reading:
+def read_output(model: Any, x: Any, *, batch_size: int = 256) -> Reading:
     """Runs a model with one output once; see `read_model`."""
     readings = read_model(model, x, batch_size=batch_size)
     if len(readings) > 1:
@@ -210,7 +209,7 @@ def read_output(model, x, *, batch_size: int = 256) -> Reading:
     return readings[0]
 
 
-def _read(model, key, output, loss):
+def _read(model: Any, key: str, output: Any, loss: Any) -> Reading:
     prediction, beside = split_output(output)
     reading = Reading(key, np.asarray(prediction), loss=loss)
     if is_graph(model):
@@ -220,27 +219,27 @@ def _read(model, key, output, loss):
     named, head = likelihood_beside(model, beside, key)
     if isinstance(loss, LikelihoodLoss):
         fitted = loss.distribution(output)
-        known = loss.sources(len(beside))
+        sources = loss.sources(len(beside))
     elif named is not None:
         fitted = distribution_of(named, output)
-        known = {p.name: "predicted" for p in named.parameters}
+        sources = {p.name: "predicted" for p in named.parameters}
     elif beside:
         raise too_many_outputs(1 + len(beside))
     else:
         return reading
     reading.likelihood = type(fitted)
     units = getattr(head, "target_units", None)
-    in_output = [name for name, s in known.items() if s == "predicted"]
-    places = {name: at for at, name in enumerate(in_output)}
-    for name, source in known.items():
-        found = _constraint_and_start(model, reading, name, places.get(name))
+    in_output = [name for name, s in sources.items() if s == "predicted"]
+    for name, source in sources.items():
+        place = in_output.index(name) if name in in_output else None
+        start = _constraint_and_start(model, reading, name, place)
         data = reading.data_parameters.get(name)
         if data is not None and data.num_examples == len(reading.prediction):
             values = data.values()
             values = values.reshape(len(values), *data.row_shape)
         else:
             values = keras.ops.convert_to_numpy(getattr(fitted, name))
-        parameter = ReadParameter(name, source, values, *found)
+        parameter = ReadParameter(name, source, values, *start)
         if name == "scale" and units is not None:
             spread = keras.ops.convert_to_numpy(units.spread)
             parameter.unit = float(np.mean(spread))

@@ -1,9 +1,11 @@
 """The likelihood of a model that was compiled without one."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from keras_likelihood.backend.types import Array
 from keras_likelihood.likelihoods import Bernoulli, Normal, Softmax
 from keras_likelihood.reading.endings import PROBABILITIES
 from keras_likelihood.reading.reading import Reading
@@ -12,7 +14,7 @@ from keras_likelihood.reading.targets import is_one_hot, log_probabilities
 _REGRESSION = ("squared", "absolute", "mse", "mae", "huber", "cosh")
 
 
-def task_of_loss(loss) -> str | None:
+def task_of_loss(loss: Any) -> str | None:
     """The task of a compiled Keras loss, if its name reveals it."""
     name = _name(loss)
     if "crossentropy" in name or "cross_entropy" in name:
@@ -20,7 +22,7 @@ def task_of_loss(loss) -> str | None:
     return "regression" if any(w in name for w in _REGRESSION) else None
 
 
-def returns_logits(kind, loss, layer: str) -> bool:
+def returns_logits(kind: str | None, loss: Any, layer: str) -> bool:
     """Whether a classifier returns logits, by the kind of its last layer."""
     if kind is not None:
         return kind == "linear"
@@ -34,12 +36,12 @@ def returns_logits(kind, loss, layer: str) -> bool:
     return bool(config.get("from_logits", False))
 
 
-def is_binary(kind, loss) -> bool:
+def is_binary(kind: str | None, loss: Any) -> bool:
     """Whether the outputs of a classifier are independent binary labels."""
     return kind == "sigmoid" or (kind is None and "binary" in _name(loss))
 
 
-def _name(loss):
+def _name(loss: Any) -> str:
     if loss is None or isinstance(loss, dict | list | tuple):
         return ""
     if not isinstance(loss, str):
@@ -48,7 +50,7 @@ def _name(loss):
 
 
 def with_likelihood(
-    reading: Reading, y, task: str | None, from_logits: bool | None
+    reading: Reading, y: Array, task: str | None, from_logits: bool | None
 ) -> Reading:
     """Returns a reading with a likelihood, in which classes are logits."""
     if reading.likelihood is not None:
@@ -80,7 +82,9 @@ def with_likelihood(
     return replace(reading, prediction=output, likelihood=likelihood)
 
 
-def _task(reading, from_logits, output, y):
+def _task(
+    reading: Reading, from_logits: bool | None, output: Array, y: Array
+) -> str:
     if reading.kind in PROBABILITIES or from_logits is not None:
         return "classification"
     if named := task_of_loss(reading.loss):

@@ -1,9 +1,13 @@
 """Checks of labels, targets and probabilities."""
 
+from typing import Any
+
 import numpy as np
 
+from keras_likelihood.backend.types import Array
 
-def are_probabilities(rows, low=None, high=None) -> bool:
+
+def are_probabilities(rows: Array, low: Any = None, high: Any = None) -> bool:
     """Whether rows of several columns lie in [0, 1] and sum to one."""
     low = rows.min() if low is None else low
     high = rows.max() if high is None else high
@@ -12,7 +16,7 @@ def are_probabilities(rows, low=None, high=None) -> bool:
     return np.allclose(rows.sum(axis=1), 1.0, atol=1e-3)
 
 
-def log_probabilities(p, least: float):
+def log_probabilities(p: Array, least: float) -> Array:
     """`log p`, or the log-odds of one column, with `p` at least `least`."""
     if p.shape[-1] > 1:
         return np.log(np.maximum(p, least))
@@ -20,7 +24,7 @@ def log_probabilities(p, least: float):
     return np.log(p) - np.log1p(-p)
 
 
-def as_labels(labels, shape, weight=None) -> np.ndarray:
+def as_labels(labels: Any, shape: Any, weight: Array | None = None) -> Array:
     """Class numbers `(rows,)`; labels of weight zero are not checked."""
     labels, shape = np.asarray(labels), tuple(shape)
     classes = max(shape[-1], 2)
@@ -48,18 +52,18 @@ def as_labels(labels, shape, weight=None) -> np.ndarray:
     return np.where(valid, flat, 0).astype("int64")
 
 
-def is_one_hot(labels) -> bool:
+def is_one_hot(labels: Array) -> bool:
     """Whether each row has a single one, and zeros."""
     binary = np.isin(labels, (0, 1)).all()
     return bool(binary and (labels.sum(axis=-1) == 1).all())
 
 
-def in_range(labels, classes: int) -> np.ndarray:
+def in_range(labels: Array, classes: int) -> Array:
     """Which labels are whole numbers from 0 to `classes - 1`."""
     return (labels == np.floor(labels)) & (labels >= 0) & (labels < classes)
 
 
-def as_targets(y, shape) -> np.ndarray:
+def as_targets(y: Array, shape: tuple[int, ...]) -> Array:
     """Targets of the shape of the predictions, as float64."""
     if y.dtype.kind not in "biuf":
         raise ValueError(f"Targets must be numbers. Received: dtype {y.dtype}")

@@ -9,19 +9,24 @@ from scipy.special import softmax as softmax_of
 
 from keras_likelihood.backend.threads import one_blas_thread
 from keras_likelihood.backend.types import Array, Tensor
-from keras_likelihood.recalibration import feature_basis
 from keras_likelihood.recalibration.classifier import (
     ClassifierRecalibrator,
     scores,
 )
-from keras_likelihood.recalibration.inputs import random_folds
+from keras_likelihood.recalibration.feature_basis import SOURCES, raw_columns
+from keras_likelihood.recalibration.inputs import Rows, random_folds
 from keras_likelihood.recalibration.joint_scaling import (
     GlobalScaling,
     JointScaling,
     scaled,
+    standardised,
 )
-from keras_likelihood.recalibration.softmax import SPREAD, solve_temperature
-from keras_likelihood.recalibration.steps import FittedSteps
+from keras_likelihood.recalibration.softmax import (
+    SPREAD,
+    softmax_moments,
+    solve_temperature,
+)
+from keras_likelihood.recalibration.steps import TemperedRows
 
 _MOST_CLASSES = 200
 _MOST_NUMBERS = 2**23
@@ -94,58 +99,61 @@ class AutoScaling(ClassifierRecalibrator):
         self.folds = folds
         self.seed = seed
 
-    def _fit(
-        self,
-        logits: Array,
-        labels: Array,
-        features: Array | None,
-        weight: Array,
-    ) -> None:
+    def _fit(self, rows: Rows) -> None:
         # Many small products take twice as long on two threads.
         with one_blas_thread():
-            self._fit_candidates(logits, labels, features, weight)
+            self._fit_pool(rows)
 
-    def _fit_candidates(
-        self,
-        logits: Array,
-        labels: Array,
-        features: Array | None,
-        weight: Array,
-    ) -> None:
+    def _fit_pool(self, rows: Rows) -> None:
+        logits, labels, weight = rows.logits, rows.labels, rows.weight
         base = solve_temperature(logits, labels, weight, SPREAD)
-        z = scaled(logits, base)
-        bases, x = feature_basis.standardised_columns(
-            feature_basis.SOURCES["all"], z, features, weight
-        )
-        candidates = self._candidates(z.shape[1], features)
-        whole = FittedSteps(z, labels, x, weight, candidates[0].offset, base)
-        whole.floor = 1 / (len(labels) + 1)
-        every = max(1, z.size // _MOST_NUMBERS)
-        more = None if features is None else features[::every]
-        folds = random_folds(logits[::every], more, self.folds, self.seed)
-        rows = np.arange(0, len(labels), every)
-        losses: dict[Any, Array] = {
-            _fixed(t): np.empty(len(rows)) for t in (1.0, np.inf)
-        }
-        for known in losses:
-            logs = log_softmax(known._apply(logits[rows], None), axis=1)
-            losses[known] = -logs[np.arange(len(rows)), labels[rows]]
-        losses |= self._held_out(whole, candidates, rows, folds)
+        z = Rows(scaled(logits, base), labels, None, weight)
+        raw = raw_columns(SOURCES["all"], z.logits, rows.features)
+        bases, columns = standardised(raw, weight)
+        sample = np.arange(0, len(labels), max(1, logits.size // _MOST_NUMBERS))
+        used = rows.part(sample)
+        folds = random_folds(used.logits, used.features, self.folds, self.seed)
+        candidates = self._candidates(logits.shape[1], rows.features)
+        losses: dict[JointScaling, Array] = {}
+        for temperature in (1.0, np.inf):
+            fixed = GlobalScaling()
+            fixed.parameters_ = {"temperature": temperature}
+            losses[fixed] = softmax_moments(logits, labels, 1 / temperature).nll
+        tempered = {}
+        for source in (None, "all"):
+            whole = tempered[source] = TemperedRows(
+                *(z, columns, source, base, candidates[0].offset),
+                floor=1 / (len(labels) + 1),
+            )
+            same = [c for c in candidates if c.temperature_from == source]
+            losses |= {c: np.empty(len(labels)) for c in same}
+            for held_out in (sample[index] for index in folds):
+                part = whole.part(np.setdiff1d(sample, held_out))
+                rest = z.part(held_out)
+                x = {name: value[held_out] for name, value in columns.items()}
+                for c in same:
+                    losses[c][held_out] = part.losses(
+                        c.logit_map, c.strength, rest, x
+                    )
         self.cross_validated_nll_ = {
-            _name(scaling): float(np.average(loss, weights=weight[rows]))
+            _name(scaling): float(
+                np.average(loss[sample], weights=weight[sample])
+            )
             for scaling, loss in losses.items()
         }
-        found = pool_weights(np.stack([*losses.values()], axis=1), weight[rows])
-        found = np.where(found < _LEAST_WEIGHT, 0.0, found)
-        found = found / found.sum()
-        order = np.argsort(-found, kind="stable")[: np.count_nonzero(found)]
-        self._set_members([list(losses)[i] for i in order], found[order])
+        table = np.stack([*losses.values()], axis=1)[sample]
+        shares = pool_weights(table, weight[sample])
+        shares = np.where(shares < _LEAST_WEIGHT, 0.0, shares)
+        shares = shares / shares.sum()
+        order = np.argsort(-shares, kind="stable")[: np.count_nonzero(shares)]
+        self._set_members([list(losses)[i] for i in order], shares[order])
         for member in self.members_:
             if member in candidates:
-                member._set_parameters(base, bases, whole)
+                whole = tempered[member.temperature_from]
+                member._set_parameters(whole, bases)
         before = scores(logits, labels, weight)["nll"]
-        pooled = scores(self._apply(logits, features), labels, weight)["nll"]
-        if pooled > before:
+        pooled = scores(self._apply(logits, rows.features), labels, weight)
+        if pooled["nll"] > before:
             self._set_members([next(iter(losses))], np.ones(1))
         parts = [f"{w:.2f} {name}" for name, w in self.weights_.items()]
         self.parameters_ = {
@@ -163,35 +171,17 @@ class AutoScaling(ClassifierRecalibrator):
         self, classes: int, features: Array | None
     ) -> list[JointScaling]:
         few = classes <= _MOST_CLASSES and not self.keep_accuracy
-        maps: list = [(None, 1.0)]
+        maps: list[Any] = [(None, 1.0)]
         if not self.keep_accuracy:
             maps += [m for m in _MAPS if few or m[0] != "matrix"]
-        found = [
+        candidates = [
             JointScaling(temperature_from=source, logit_map=name, strength=size)
             for source in (None, "all")
             for name, size in maps
         ]
         if features is not None and few:
-            found.append(JointScaling(logit_map="features"))
-        return found
-
-    def _held_out(
-        self,
-        whole: FittedSteps,
-        candidates: list[JointScaling],
-        rows: Array,
-        folds: list[Array],
-    ) -> dict[JointScaling, Array]:
-        """The held-out NLL of each candidate on every row."""
-        losses = {c: np.empty(len(rows)) for c in candidates}
-        for at in folds:
-            held = rows[at]
-            part = whole.part(np.delete(rows, at))
-            seen = feature_basis.rows_of(whole.columns, held)
-            data = whole.z[held], whole.labels[held], seen
-            for candidate, loss in losses.items():
-                loss[at] = part.losses(candidate, *data)
-        return losses
+            candidates.append(JointScaling(logit_map="features"))
+        return candidates
 
     def _apply(self, logits: Array, features: Array | None) -> Array:
         logs = [
@@ -212,13 +202,6 @@ class AutoScaling(ClassifierRecalibrator):
             for member, weight in pairs
         ]
         return ops.log(ops.maximum(sum(parts), 1e-37))
-
-
-def _fixed(temperature: float) -> GlobalScaling:
-    """The model as it is (1), or the uniform distribution (infinity)."""
-    scaling = GlobalScaling()
-    scaling.parameters_ = {"temperature": temperature}
-    return scaling
 
 
 def _name(scaling: JointScaling) -> str:
@@ -248,11 +231,12 @@ def pool_weights(losses: Array, weight: Any = 1.0) -> Array:
     logs = -EVIDENCE * (weight @ losses)
     logs[0] += CREDIT
     prior = PRIOR_ROWS * softmax_of(logs)
-    found = np.full(candidates, 1 / candidates)
+    shares = np.full(candidates, 1 / candidates)
     for _ in range(2000):
-        before = found
-        found = found * (likelihood.T @ (weight / (likelihood @ found))) + prior
-        found /= weight.sum() + PRIOR_ROWS
-        if np.abs(found - before).max() < 1e-5:
+        before = shares
+        mixed = likelihood @ shares
+        shares = shares * (likelihood.T @ (weight / mixed)) + prior
+        shares /= weight.sum() + PRIOR_ROWS
+        if np.abs(shares - before).max() < 1e-5:
             break
-    return found / found.sum()
+    return shares / shares.sum()

@@ -3,11 +3,11 @@
 import copy
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import keras
 import numpy as np
-from scipy.special import log_softmax
+from scipy.special import softmax
 
 from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.likelihoods.checks import as_weight, check_argument
@@ -32,7 +32,8 @@ class ClassifierRecalibrator:
         questions_: for multi-label outputs, one fitted recalibrator per
             column. Otherwise `None`.
         model: Keras model with calibrated probabilities (after `fit`). It is a
-            copy, so training it does not change the original.
+            copy, so training it does not change the original. The layers of
+            the original are not trainable in it.
 
     ```python
     fitted = GlobalScaling().fit("model.keras", x_val, y_val)
@@ -44,31 +45,30 @@ class ClassifierRecalibrator:
     """Whether fitting needs features in addition to the logits. With
     `"optional"`, features are used if there are any.
     """
-    parameters_: dict
-    report_: dict
-    questions_: list | None = None
+    parameters_: dict[str, Any]
+    report_: dict[str, Any]
+    questions_: "list[ClassifierRecalibrator] | None" = None
     _floor: float | None = None
     _columns: dict[str, int | None] = {"logits": None, "features": None}
     keeps_accuracy = True
     """Whether predicted classes never change, except in ties."""
     model_class = keras.Model
-    _fit: Callable[..., None]
-    _apply: Callable[..., np.ndarray]
-    _graph: Callable[..., keras.KerasTensor]
+    _fit: Callable[[inputs.Rows], None]
+    _apply: Callable[[Array, Array | None], Array]
+    _graph: Callable[[Tensor, Tensor | None], Tensor]
 
     def fit(
         self,
-        model,
-        x,
-        y=None,
+        model: Any,
+        x: Any,
+        y: Any = None,
         *,
-        sample_weight=None,
+        sample_weight: Any = None,
         from_logits: bool | None = None,
         multi_label: bool | None = None,
         features: str | None = None,
-        trainable: bool = False,
         batch_size: int = 32,
-    ):
+    ) -> Self:
         """Recalibrates a trained Keras model; sets `model` and returns self.
 
         Args:
@@ -85,8 +85,6 @@ class ClassifierRecalibrator:
                 `None` (default), it is True for several sigmoid outputs.
             features: name of the layer whose output is used as features.
                 Defaults to the input of the layer of the logits.
-            trainable: whether the layers of the original model are trainable
-                in the result. Defaults to False.
             batch_size: the batch size for prediction.
         """
         graph = ClassifierGraph(
@@ -98,12 +96,12 @@ class ClassifierRecalibrator:
             features=features,
             with_features=self.uses_features,
         )
-        logits, found, y, weight = graph.outputs(
+        logits, columns, y, weight = graph.outputs(
             x, y, sample_weight, batch_size
         )
         options = {"sample_weight": weight, "multi_label": graph.multi_label}
-        self.fit_arrays(logits, y, found, **options)
-        self.model = graph.extend(self, trainable)
+        self.fit_arrays(logits, y, columns, **options)
+        self.model = graph.extend(self)
         return self
 
     def attach(
@@ -113,7 +111,6 @@ class ClassifierRecalibrator:
         from_logits: bool | None = None,
         multi_label: bool | None = None,
         features: str | None = None,
-        trainable: bool = False,
     ) -> keras.Model:
         """Returns a Keras model that ends in a map fitted by `fit_arrays`.
 
@@ -130,19 +127,19 @@ class ClassifierRecalibrator:
         )
         self._check_columns("logits", graph.columns("logits"))
         self._check_columns("features", graph.columns("features"))
-        self.model = graph.extend(self, trainable)
+        self.model = graph.extend(self)
         return self.model
 
     def fit_arrays(
         self,
-        logits,
-        y,
-        features=None,
+        logits: Any,
+        y: Any,
+        features: Any = None,
         *,
         from_logits: bool = True,
         multi_label: bool = False,
-        sample_weight=None,
-    ):
+        sample_weight: Any = None,
+    ) -> Self:
         """Recalibrates from a classifier's outputs; returns self.
 
         Args:
@@ -168,22 +165,21 @@ class ClassifierRecalibrator:
         logits, y, features, weight = inputs.rows_to_fit(
             logits, y, features, sample_weight
         )
-        rows, shape, self._floor = inputs.as_logits(logits, from_logits)
-        self._columns = {"logits": shape[-1], "features": None}
+        logits, shape, self._floor = inputs.as_logits(logits, from_logits)
         weight = as_weight(weight, shape[:-1])
         labels = as_labels(y, shape, weight)
-        found = self._rows_of_features(features, shape[:-1])
-        if found is not None:
-            self._columns["features"] = found.shape[1]
+        columns = self._rows_of_features(features, shape[:-1])
+        count = None if columns is None else columns.shape[1]
+        self._columns = {"logits": shape[-1], "features": count}
+        rows = inputs.Rows(logits, labels, columns, weight)
         if not weight.all():
-            kept = weight > 0
-            rows, labels, weight = rows[kept], labels[kept], weight[kept]
-            found = None if found is None else found[kept]
-        before = scores(rows, labels, weight)
-        self._fit(rows, labels, found, weight)
-        after = scores(self._apply(rows, found), labels, weight)
+            rows = rows.part(weight > 0)
+        before = scores(rows.logits, rows.labels, rows.weight)
+        self._fit(rows)
+        calibrated = self._apply(rows.logits, rows.features)
+        after = scores(calibrated, rows.labels, rows.weight)
         self.report_ = {
-            "examples": len(labels),
+            "examples": len(rows.labels),
             **{f"{k}_before": v for k, v in before.items()},
             **{f"{k}_after": v for k, v in after.items()},
             "seconds": time.perf_counter() - started,
@@ -192,8 +188,13 @@ class ClassifierRecalibrator:
         return self
 
     def calibrate(
-        self, logits, features=None, *, from_logits: bool = True, out=None
-    ):
+        self,
+        logits: Any,
+        features: Any = None,
+        *,
+        from_logits: bool = True,
+        out: Any = None,
+    ) -> Array:
         """Returns calibrated probabilities, in the shape of `logits`.
 
         Args:
@@ -208,13 +209,14 @@ class ClassifierRecalibrator:
             fits = out.shape == np.shape(logits)
             check_argument("out", out.shape, fits, allowed)
             for part in inputs.blocks(out):
-                found = None if features is None else features[part]
+                columns = None if features is None else features[part]
                 out[part] = self.calibrate(
-                    logits[part], found, from_logits=from_logits
+                    logits[part], columns, from_logits=from_logits
                 )
             return out
         logits = np.asarray(logits)
-        self._check_columns("logits", inputs.columns_of(logits))
+        one = logits.ndim == 1
+        self._check_columns("logits", 1 if one else logits.shape[-1])
         if self.questions_ is not None:
             answers = [
                 question.calibrate(
@@ -224,17 +226,17 @@ class ClassifierRecalibrator:
             ]
             return np.concatenate(answers, axis=-1)
         rows, shape, _ = inputs.as_logits(logits, from_logits, self._floor)
-        found = self._rows_of_features(features, shape[:-1])
+        columns = self._rows_of_features(features, shape[:-1])
         if self._columns["features"] is not None:
-            given = None if found is None else found.shape[1]
-            self._check_columns("features", given)
-        calibrated = np.exp(log_softmax(self._apply(rows, found), axis=1))
-        if shape[-1] == 1:
-            calibrated = calibrated[:, 1:]
-        result = calibrated.reshape(shape)
-        return result[:, 0] if np.ndim(logits) == 1 else result
+            count = None if columns is None else columns.shape[1]
+            self._check_columns("features", count)
+        p = softmax(self._apply(rows, columns), axis=1)
+        p = (p[:, 1:] if shape[-1] == 1 else p).reshape(shape)
+        return p[:, 0] if one else p
 
-    def _fit_questions(self, logits, y, features, from_logits, weight):
+    def _fit_questions(
+        self, logits: Any, y: Any, features: Any, from_logits: bool, weight: Any
+    ) -> None:
         logits, y = np.asarray(logits), np.asarray(y)
         if logits.ndim < 2 or y.shape != logits.shape:
             raise ValueError(
@@ -262,7 +264,9 @@ class ClassifierRecalibrator:
             if np.isscalar(value)
         }
 
-    def _rows_of_features(self, features, leading):
+    def _rows_of_features(
+        self, features: Any, leading: tuple[int, ...]
+    ) -> Array | None:
         if self.uses_features and features is not None:
             return inputs.as_features(features, leading)
         if self.uses_features is True:

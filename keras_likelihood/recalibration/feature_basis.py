@@ -1,7 +1,11 @@
 """The columns from which temperatures, scales and maps are predicted."""
 
+from collections.abc import Iterable
+
 import numpy as np
 from scipy.special import log_softmax
+
+from keras_likelihood.backend.types import Array
 
 MOST_COMPONENTS = 256
 _SAMPLE_ROWS = 8192
@@ -15,7 +19,7 @@ class FeatureBasis:
     Constant columns are ignored.
     """
 
-    def __init__(self, features, weight):
+    def __init__(self, features: Array, weight: Array) -> None:
         # One product is used, because a copy of wide features is slow.
         self.mean = weight.astype(features.dtype) @ features / weight.sum()
         part = slice(None, None, max(1, len(features) // _SAMPLE_ROWS))
@@ -29,7 +33,7 @@ class FeatureBasis:
             sample = sample / self.scale * np.sqrt(weight)[:, None]
             self.directions = _principal(sample.astype("float32"))
 
-    def __call__(self, features):
+    def __call__(self, features: Array) -> Array:
         """Returns the features in this basis, `(rows, components)`."""
         dtype = features.dtype
         if self.directions is None:
@@ -39,7 +43,7 @@ class FeatureBasis:
         projected = features @ kernel.astype(dtype)
         return projected - (self.mean @ kernel).astype(dtype)
 
-    def to_raw(self, weights):
+    def to_raw(self, weights: Array) -> tuple[Array, Array]:
         """`(kernel, shift)` with `self(x) @ weights == x @ kernel + shift`."""
         if self.directions is not None:
             weights = self.directions @ weights
@@ -47,7 +51,7 @@ class FeatureBasis:
         return kernel, -(self.mean @ kernel)
 
 
-def _principal(sample):
+def _principal(sample: Array) -> Array:
     # The sample itself is used, because its Gram matrix would take longer.
     start = np.random.default_rng(0).standard_normal(
         (sample.shape[1], MOST_COMPONENTS + 32), dtype="float32"
@@ -59,7 +63,7 @@ def _principal(sample):
     return (basis @ rotation[:, -MOST_COMPONENTS:]).astype("float64")
 
 
-SOURCES = {
+SOURCES: dict[str | None, tuple[str, ...]] = {
     None: (),
     "logits": ("logits",),
     "features": ("features",),
@@ -68,31 +72,17 @@ SOURCES = {
 """The groups of columns of each kind of predicted temperature."""
 
 
-def standardised_columns(groups, z, features, weight):
-    """Bases of the groups of columns, and the columns in them, by name.
-
-    The bases do not depend on labels. So all folds of a cross-validation share
-    them, and each row is projected once.
-    """
-    raw = raw_columns(groups, z, features)
-    bases = {name: FeatureBasis(x, weight) for name, x in raw.items()}
-    return bases, {name: bases[name](x) for name, x in raw.items()}
-
-
-def raw_columns(groups, z, features):
+def raw_columns(
+    groups: Iterable[str], z: Array, features: Array | None
+) -> dict[str, Array]:
     """The columns of each available group, not standardised."""
-    found: dict = {}
+    columns: dict[str, Array] = {}
     if "logits" in groups or "sorted" in groups:
         # A constant added to a row must not change the result, as in a
         # softmax.
-        found["logits"] = log_softmax(z, axis=1)
+        columns["logits"] = log_softmax(z, axis=1)
     if "sorted" in groups:
-        found["sorted"] = np.sort(found["logits"], axis=1)
+        columns["sorted"] = np.sort(columns["logits"], axis=1)
     if features is not None:
-        found["features"] = features
-    return {name: found[name] for name in groups if name in found}
-
-
-def rows_of(columns, index):
-    """Some rows of every group."""
-    return {name: x[index] for name, x in columns.items()}
+        columns["features"] = features
+    return {name: columns[name] for name in groups if name in columns}

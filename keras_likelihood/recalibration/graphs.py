@@ -17,17 +17,17 @@ from keras_likelihood.recalibration.inputs import LOGIT_BOUND
 class _Graph:
     """The tensors of a trained model that a recalibrator needs."""
 
-    _output: Callable
+    _output: Callable[[Any], Any]
 
-    def __init__(self, model, x, options):
+    def __init__(self, model: Any, x: Any, options: dict[str, Any]) -> None:
         self._source = ModelGraph(model, x, **options)
-        self._tensors: dict = {}
-        self.features = None
+        self._tensors: dict[str, Tensor] = {}
+        self.features: Tensor | None = None
 
-    def _find_features(self, wanted, instead=None):
+    def _find_features(self, wanted: bool | str, instead: Any = None) -> None:
         if wanted:
-            found = self._source.features(optional=wanted == "optional")
-            self.features = instead if found is None else found
+            tensor = self._source.features(optional=wanted == "optional")
+            self.features = instead if tensor is None else tensor
         if self.features is not None:
             self._tensors["features"] = self.features
 
@@ -36,14 +36,11 @@ class _Graph:
         tensor = self._tensors.get(name)
         return None if tensor is None else tensor.shape[-1]
 
-    def extend(self, recalibrator, trainable: bool = False) -> keras.Model:
+    def extend(self, recalibrator: Any) -> keras.Model:
         """Returns the model that ends in the layers of a recalibrator."""
-        return self._source.extend(
-            self._tensors,
-            functools.partial(self._output, recalibrator),
-            trainable=trainable,
-            model_class=recalibrator.model_class,
-        )
+        build = functools.partial(self._output, recalibrator)
+        model_class = recalibrator.model_class
+        return self._source.extend(self._tensors, build, model_class)
 
 
 class ClassifierGraph(_Graph):
@@ -55,24 +52,24 @@ class ClassifierGraph(_Graph):
 
     def __init__(
         self,
-        model,
-        x=None,
+        model: Any,
+        x: Any = None,
         *,
         from_logits: bool | None = None,
         multi_label: bool | None = None,
         with_features: bool | str = False,
-        **options,
-    ):
+        **options: Any,
+    ) -> None:
         super().__init__(model, x, options)
         self._tensors["logits"], self.multi_label = self._source.logits(
             from_logits, multi_label, LOGIT_BOUND
         )
         self._find_features(with_features)
 
-    def outputs(self, *data):
+    def outputs(self, *data: Any) -> tuple[Any, ...]:
         """Returns `(logits, features or None, y, sample_weight or None)`."""
-        found, y, weight = self._source.run(self._tensors, *data)
-        return found["logits"], found.get("features"), y, weight
+        arrays, y, weight = self._source.run(self._tensors, *data)
+        return arrays["logits"], arrays.get("features"), y, weight
 
     def _output(self, recalibrator: Any) -> Tensor:
         z = self._tensors["logits"]
@@ -115,23 +112,30 @@ class RegressorGraph(_Graph):
     is used if no features are found. Other arguments are those of `ModelGraph`.
     """
 
-    def __init__(self, model, x=None, *, with_features=False, **options):
+    def __init__(
+        self,
+        model: Any,
+        x: Any = None,
+        *,
+        with_features: bool | str = False,
+        **options: Any,
+    ) -> None:
         super().__init__(model, x, options)
         self.prediction = self._source.prediction
         self.likelihood = self._source.likelihood or Normal
-        given = dict(self._source.parameters)
-        self.has_scale = "scale" in given
+        values = dict(self._source.parameters)
+        self.has_scale = "scale" in values
         if issubclass(self.likelihood, LocationScale):
-            given.setdefault("scale", 1.0)
+            values.setdefault("scale", 1.0)
         names = [p.name for p in self.likelihood.parameters]
-        missing = sorted(set(names) - set(given))
+        missing = sorted(set(names) - set(values))
         if missing:
             raise ValueError(
                 f"A {self.likelihood.__name__} model needs a value of "
                 f"{missing} for new examples. Values learned for each training "
-                f"example cannot be used. Received: {sorted(given)}"
+                f"example cannot be used. Received: {sorted(values)}"
             )
-        self.values = {name: given[name] for name in names}
+        self.values = {name: values[name] for name in names}
         self._tensors = {
             name: value
             for name, value in self.values.items()
@@ -140,22 +144,22 @@ class RegressorGraph(_Graph):
         self._tensors["prediction"] = self.prediction
         self._find_features(with_features, instead=self.prediction)
 
-    def outputs(self, *data):
+    def outputs(self, *data: Any) -> tuple[Any, ...]:
         """Returns `(distribution, features or None, y, weight or None)`."""
-        found, y, weight = self._source.run(self._tensors, *data)
-        features = found.pop("features", None)
+        arrays, y, weight = self._source.run(self._tensors, *data)
+        features = arrays.pop("features", None)
         # The outputs of a model in mixed precision may be float16.
-        found = {k: np.asarray(v).astype("float32") for k, v in found.items()}
-        for name in self.values.keys() - found.keys():
+        arrays = {k: np.asarray(v, "float32") for k, v in arrays.items()}
+        for name in self.values.keys() - arrays.keys():
             value = np.asarray(self.values[name], "float32")
-            found[name] = value[None] if value.ndim else float(value)
-        return self.likelihood(**found), features, y, weight
+            arrays[name] = value[None] if value.ndim else float(value)
+        return self.likelihood(**arrays), features, y, weight
 
-    def _output(self, recalibrator):
+    def _output(self, recalibrator: Any) -> list[Tensor]:
         return recalibrator._graph(self)
 
 
-def as_tensor(like, value, name: str):
+def as_tensor(like: Tensor, value: Any, name: str) -> Tensor:
     """A symbolic tensor; a number is repeated for every example."""
     if isinstance(value, keras.KerasTensor):
         return value

@@ -1,5 +1,6 @@
 """Checks, reshapes and splits the inputs of recalibrators."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,24 @@ _MOST_BYTES = 2**28
 _BLOCK = 2**22
 
 
-def rows_to_fit(values, *others) -> tuple:
+@dataclasses.dataclass
+class Rows:
+    """Checked rows of a fit: logits `(rows, classes)` and class numbers."""
+
+    logits: Array
+    labels: Array
+    features: Array | None
+    weight: Array
+
+    def part(self, index: Array | slice) -> "Rows":
+        """Some of the rows."""
+        features = None if self.features is None else self.features[index]
+        return Rows(
+            self.logits[index], self.labels[index], features, self.weight[index]
+        )
+
+
+def rows_to_fit(values: Any, *others: Any) -> tuple[Any, ...]:
     """The arrays; of a memory-mapped one, 256 MiB of evenly spaced rows."""
     if not isinstance(values, np.memmap):
         return values, *others
@@ -26,15 +44,10 @@ def rows_to_fit(values, *others) -> tuple:
     return tuple(a if a is None else a[::every] for a in (values, *others))
 
 
-def blocks(values) -> list[slice]:
+def blocks(values: Array) -> list[slice]:
     """Slices of the rows of an array that need little memory."""
     step = max(1, _BLOCK // max(1, int(np.prod(values.shape[1:]))))
     return [slice(at, at + step) for at in range(0, len(values), step)]
-
-
-def columns_of(logits: Array) -> int:
-    """Number of columns of logits; a plain vector is one column."""
-    return logits.shape[-1] if logits.ndim > 1 else 1
 
 
 def as_logits(
@@ -91,7 +104,7 @@ def as_logits(
     return rows, values.shape, floor
 
 
-def _as_floats(values, default):
+def _as_floats(values: Any, default: str) -> Array:
     """An array of float32 or wider; non-float types become `default`."""
     values = np.asarray(values)
     if values.dtype.kind not in "biufO" and values.dtype.name != "bfloat16":
@@ -103,7 +116,7 @@ def _as_floats(values, default):
     return values if values.itemsize >= 4 else values.astype("float32")
 
 
-def as_features(features, shape):
+def as_features(features: Any, shape: tuple[int, ...]) -> Array:
     """Returns `(rows, columns)` features for outputs of leading `shape`."""
     features = _as_floats(features, "float32")
     if features.ndim == 1:
@@ -117,7 +130,7 @@ def as_features(features, shape):
     return features.reshape(int(np.prod(shape)), -1)
 
 
-def refuse_weights(weight):
+def refuse_weights(weight: Array | None) -> None:
     """Raises an error if examples have different weights."""
     if weight is not None and np.unique(weight).size > 1:
         raise ValueError(
@@ -127,12 +140,12 @@ def refuse_weights(weight):
         )
 
 
-def check_fitted(recalibrator, attribute: str, method: str):
-    """Raises an error if a recalibrator lacks an attribute set by fitting."""
-    if not hasattr(recalibrator, attribute):
+def check_fitted(fitted: Any, attribute: str, method: str) -> None:
+    """Raises an error if an object lacks an attribute set by fitting."""
+    if not hasattr(fitted, attribute):
         raise ValueError(
-            f"{type(recalibrator).__name__} must be fitted before `{method}`. "
-            f"Received: a recalibrator without `{attribute}`, which `fit` sets"
+            f"{type(fitted).__name__} must be fitted before `{method}`. "
+            f"Received: an object without `{attribute}`, which `fit` sets"
         )
 
 
@@ -140,7 +153,9 @@ _COMMON = 5
 """A row is common if its copies fill more than 1 / 5 of a fold."""
 
 
-def random_folds(rows, more, folds: int, seed: int) -> list[np.ndarray]:
+def random_folds(
+    rows: Array, more: Array | None, folds: int, seed: int
+) -> list[Array]:
     """Sorted row numbers of random folds of almost equal sizes.
 
     Identical rows, in `rows` and in `more`, share a fold, because a copy in
@@ -156,7 +171,13 @@ def random_folds(rows, more, folds: int, seed: int) -> list[np.ndarray]:
     # Stratified folds would hide how uncertain the shares of the classes are,
     # and favour maps with many weights.
     order = np.random.default_rng(seed).permutation(count)
-    group = equal_rows(rows, more)[order]
+    columns = [rows] if more is None else [rows, more]
+    # Hashes need less memory than copies of all columns.
+    keys = [
+        hash(tuple(row.tobytes() for row in parts))
+        for parts in zip(*columns, strict=True)
+    ]
+    group = np.unique(keys, return_inverse=True)[1][order]
     common = np.bincount(group)[group] * _COMMON * folds > count
     group[common] = group.max() + 1 + np.arange(common.sum())
     _, first, group, sizes = np.unique(
@@ -167,14 +188,3 @@ def random_folds(rows, more, folds: int, seed: int) -> list[np.ndarray]:
     turn[np.lexsort((first, -sizes))] = np.arange(len(sizes))
     fold = turn[group] % folds
     return [np.sort(order[fold == number]) for number in range(folds)]
-
-
-def equal_rows(rows, more=None) -> np.ndarray:
-    """A number for each row. Only equal rows have the same number."""
-    columns = [rows] if more is None else [rows, more]
-    # Hashes need less memory than copies of all columns.
-    keys = [
-        hash(tuple(row.tobytes() for row in parts))
-        for parts in zip(*columns, strict=True)
-    ]
-    return np.unique(keys, return_inverse=True)[1]

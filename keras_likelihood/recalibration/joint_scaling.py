@@ -15,7 +15,6 @@ from keras_likelihood.recalibration.feature_basis import (
     SOURCES,
     FeatureBasis,
     raw_columns,
-    standardised_columns,
 )
 
 
@@ -82,44 +81,46 @@ class JointScaling(ClassifierRecalibrator):
         inputs.check_fitted(self, "parameters_", "temperature")
         return self.parameters_["temperature"]
 
-    def _fit(
-        self,
-        logits: Array,
-        labels: Array,
-        features: Array | None,
-        weight: Array,
-    ) -> None:
-        base = softmax.solve_temperature(logits, labels, weight)
-        z = scaled(logits, base)
-        groups = dict.fromkeys(SOURCES[self.temperature_from])
-        if self.logit_map == "features":
-            groups["features"] = None
-        bases, x = standardised_columns(groups, z, features, weight)
-        fitted = steps.FittedSteps(z, labels, x, weight, self.offset, base)
-        fitted.has_prior = self.prior is not None
-        self._set_parameters(base, bases, fitted)
+    def _fit(self, rows: inputs.Rows) -> None:
+        base = softmax.solve_temperature(rows.logits, rows.labels, rows.weight)
+        self.parameters_ = {"temperature": base}
+        groups = [*SOURCES[self.temperature_from]]
+        groups += ["features"] if self.logit_map == "features" else []
+        if groups or self.logit_map:
+            z = dataclasses.replace(rows, logits=scaled(rows.logits, base))
+            raw = raw_columns(groups, z.logits, rows.features)
+            bases, x = standardised(raw, rows.weight)
+            fitted = steps.TemperedRows(
+                *(z, x, self.temperature_from, base, self.offset),
+                has_prior=self.prior is not None,
+            )
+            self._set_parameters(fitted, bases)
 
     def _set_parameters(
-        self, base: float, bases: dict[str, Any], fitted: steps.FittedSteps
+        self, fitted: steps.TemperedRows, bases: dict[str, FeatureBasis]
     ) -> None:
         """Turns fitted weights in bases into weights of the raw columns."""
-        predicted, mapped = fitted.weights(self)
-        self.parameters_ = {"temperature": base, **mapped}
+        self.parameters_ = {"temperature": fitted.base}
         if self.logit_map is not None:
-            self.parameters_["floor"] = fitted.floor
-        if "features" in mapped:
-            kernel, shift = bases["features"].to_raw(mapped["features"])
-            self.parameters_ |= {"features": kernel, "bias": shift}
-        if predicted is None:
+            mapped = fitted.map(self.logit_map, self.strength)
+            if "features" in mapped:
+                kernel, shift = bases["features"].to_raw(mapped["features"])
+                mapped = {"features": kernel, "bias": shift}
+            self.parameters_ |= {"floor": fitted.floor, **mapped}
+        if self.temperature_from is None:
             return
-        weights = dict(predicted.weights)
-        intercept = weights.pop("free")[0]
-        raw = [bases[name].to_raw(weight) for name, weight in weights.items()]
+        predictor = fitted.predictor
+        raw = [
+            bases[name].to_raw(weights)
+            for name, weights in predictor.weights.items()
+            if name != "free"
+        ]
+        intercept = predictor.weights["free"][0]
         self.parameters_ |= {
             "kernel": np.concatenate([kernel for kernel, _ in raw]),
             "intercept": float(intercept + sum(shift for _, shift in raw)),
-            "prior_precision": predicted.strengths.get(
-                self.temperature_from, predicted.strengths
+            "prior_precision": predictor.strengths.get(
+                self.temperature_from, predictor.strengths
             ),
         }
 
@@ -128,10 +129,9 @@ class JointScaling(ClassifierRecalibrator):
         z = logits / p["temperature"]
         if self.temperature_from is not None:
             raw = raw_columns(SOURCES[self.temperature_from], z, features)
-            x = np.concatenate(list(raw.values()), axis=1)
+            x = np.concatenate([*raw.values()], axis=1)
             linear, _ = network.run_network(self._network(), x)
-            predicted, _ = network.shifted_softplus(linear, self.offset)
-            z = z / predicted[:, None]
+            z = z / network.shifted_softplus(linear, self.offset)[0][:, None]
         if self.logit_map is None:
             return z
         logs = steps.for_map(z, p["floor"])
@@ -145,14 +145,14 @@ class JointScaling(ClassifierRecalibrator):
         p, source = self.parameters_, self.temperature_from
         z = keras.layers.Rescaling(1 / p["temperature"])(logits)
         if source is not None:
-            columns: dict = {}
+            columns: dict[str, Any] = {"features": features}
             if "logits" in SOURCES[source]:
                 columns["logits"] = ops.log_softmax(z)
             if "sorted" in SOURCES[source]:
                 columns["sorted"] = ops.sort(columns["logits"])
-            if "features" in SOURCES[source] and features is not None:
-                columns["features"] = features
-            x = [columns[name] for name in SOURCES[source] if name in columns]
+            x: Any = [
+                columns[k] for k in SOURCES[source] if columns[k] is not None
+            ]
             x = ops.concatenate(x, axis=-1) if len(x) > 1 else x[0]
             z = z / network.predicted_parameter(x, self._network(), self.offset)
         if self.logit_map is None:
@@ -163,16 +163,28 @@ class JointScaling(ClassifierRecalibrator):
             z = ops.log((1 - floor) * ops.exp(z) + floor / classes)
         layer = keras.layers.Dense(classes)
         if self.logit_map == "features":
-            mapped = layer(features)
+            mapped = z + layer(features)
             layer.set_weights([p["features"], p["bias"]])
-            return z + mapped
+            return mapped
         mapped = layer(z)
         kernel = np.diag(1 + p["vector"]) + p.get("matrix", 0.0)
         layer.set_weights([kernel, p["bias"]])
         return mapped
 
 
-def scaled(logits, base):
+def standardised(
+    raw: dict[str, Array], weight: Array
+) -> tuple[dict[str, FeatureBasis], dict[str, Array]]:
+    """Bases of the groups of columns, and the columns in them, by name.
+
+    The bases do not depend on labels. So all folds of a cross-validation share
+    them, and each row is projected once.
+    """
+    bases = {name: FeatureBasis(x, weight) for name, x in raw.items()}
+    return bases, {name: bases[name](x) for name, x in raw.items()}
+
+
+def scaled(logits: Array, base: float) -> Array:
     """`logits / base`, in float64 if there are not too many."""
     if logits.size <= 2**22:
         logits = logits.astype("float64")
@@ -196,29 +208,15 @@ class GlobalScaling(JointScaling):
     def __init__(self) -> None:
         super().__init__()
 
-    def _fit(
-        self,
-        logits: Array,
-        labels: Array,
-        features: Array | None,
-        weight: Array,
-    ) -> None:
-        temperature = softmax.solve_temperature(logits, labels, weight)
-        self.parameters_ = {"temperature": temperature}
-
 
 class LinearScaling(JointScaling):
     """Predicts each example's temperature from its logits.
 
         p = softmax(z / T(z)),    T(z) = f(log_softmax(z) w + c)
 
-    with `z` the logits after GlobalScaling. The prior of the weights and the
-    shifted softplus `f` are as in `JointScaling`. The predicted classes do not
-    change.
-
-    Args:
-        offset, prior: as in `JointScaling`. The paper's predictor has
-            `prior=None`.
+    with `z` the logits after GlobalScaling. It is
+    `JointScaling(temperature_from="logits")`. The predicted classes do not
+    change. The paper's predictor has `prior=None`.
 
     ```python
     scaling = LinearScaling().fit_arrays(logits, y)
@@ -226,24 +224,18 @@ class LinearScaling(JointScaling):
     ```
     """
 
-    def __init__(
-        self, *, offset: float = 0.2, prior: str | None = "evidence"
-    ) -> None:
+    def __init__(self, *, offset: float = 0.2, prior: str | None = "evidence"):
         super().__init__(temperature_from="logits", offset=offset, prior=prior)
 
 
 class LinearFeatureScaling(JointScaling):
-    """Predicts each example's temperature from its features.
+    """Predicts each example's temperature from its penultimate features.
 
         p = softmax(z / T(x)),    T(x) = f(x w + c)
 
-    with `z` the logits after GlobalScaling and `x` the penultimate features.
-    The prior of the weights and the shifted softplus `f` are as in
-    `JointScaling`. The predicted classes do not change.
-
-    Args:
-        offset, prior: as in `JointScaling`. The paper's predictor has
-            `prior=None`.
+    with `z` the logits after GlobalScaling. It is
+    `JointScaling(temperature_from="features")`. The predicted classes do not
+    change. The paper's predictor has `prior=None`.
 
     ```python
     scaling = LinearFeatureScaling().fit_arrays(logits, y, features)
@@ -251,9 +243,7 @@ class LinearFeatureScaling(JointScaling):
     ```
     """
 
-    def __init__(
-        self, *, offset: float = 0.2, prior: str | None = "evidence"
-    ) -> None:
+    def __init__(self, *, offset: float = 0.2, prior: str | None = "evidence"):
         super().__init__(
             temperature_from="features", offset=offset, prior=prior
         )
@@ -264,15 +254,11 @@ class VectorScaling(JointScaling):
 
         p = softmax(z (1 + v) + b)
 
-    `z` are the log-probabilities after GlobalScaling. It may change the
-    predicted classes.
-
-    Args:
-        strength: strength of the prior, which favours GlobalScaling, `> 0`.
-            Defaults to 1.
+    `z` are the log-probabilities after GlobalScaling, and `strength` is as in
+    `JointScaling`. It may change the predicted classes.
     """
 
-    def __init__(self, *, strength: float = 1.0) -> None:
+    def __init__(self, *, strength: float = 1.0):
         super().__init__(logit_map="vector", strength=strength)
 
 
@@ -281,16 +267,11 @@ class MatrixScaling(JointScaling):
 
         p = softmax(z (1 + v) + z D + b)
 
-    `z` are the log-probabilities after GlobalScaling. The diagonal, the bias
-    and the other entries have separate priors. It may change the predicted
-    classes.
-
-    Args:
-        strength: strength of the prior, which favours GlobalScaling, `> 0`.
-            Defaults to 1.
+    `z` are the log-probabilities after GlobalScaling, and `strength` is as in
+    `JointScaling`. It may change the predicted classes.
     """
 
-    def __init__(self, *, strength: float = 1.0) -> None:
+    def __init__(self, *, strength: float = 1.0):
         super().__init__(logit_map="matrix", strength=strength)
 
 
@@ -322,25 +303,22 @@ class DeepScaling(JointScaling):
         offset: float = 0.2,
         prior: str | None = "evidence",
         seed: int = 0,
-    ) -> None:
+    ):
         super().__init__(
             temperature_from="features", offset=offset, prior=prior
         )
-        self.hidden = tuple(hidden)
-        self.seed = seed
+        self.hidden, self.seed = tuple(hidden), seed
 
-    def _fit(
-        self,
-        logits: Array,
-        labels: Array,
-        features: Array | None,
-        weight: Array,
-    ) -> None:
-        base = softmax.solve_temperature(logits, labels, weight)
-        basis = FeatureBasis(features, weight)
-        columns = {"features": basis(features).astype("float64")}
+    def _fit(self, rows: inputs.Rows) -> None:
+        base = softmax.solve_temperature(rows.logits, rows.labels, rows.weight)
+        features: Any = rows.features
+        basis = FeatureBasis(features, rows.weight)
         objective = softmax.tempered_softmax(
-            logits / base, labels, columns, self.offset, weight
+            rows.logits / base,
+            rows.labels,
+            {"features": basis(features).astype("float64")},
+            self.offset,
+            rows.weight,
         )
         (kernel, bias, *rest), iterations = network.fit_network(
             objective, features, self.hidden, self.seed, self.prior is not None

@@ -1,6 +1,7 @@
 """A parameter predicted by a linear map or a small network."""
 
 import itertools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -8,14 +9,14 @@ import numpy as np
 from scipy.special import expit
 
 from keras_likelihood.backend.types import Array, Tensor
-from keras_likelihood.recalibration.curvature import Curvature
 from keras_likelihood.recalibration.inputs import random_folds
+from keras_likelihood.recalibration.penalised_fit import Curvature
 
 _ITERATIONS = 40
 _MOST_ITERATIONS = 500
 
 
-def shifted_softplus(x, offset):
+def shifted_softplus(x: Array, offset: float) -> tuple[Array, Array]:
     """`f(x) = (ln(1 + e^x) + s) / (ln 2 + s)` and its slope, in NumPy.
 
     It is the map of `constraints.ShiftedSoftplus`, with `f(0) = 1`.
@@ -35,22 +36,28 @@ class LinkedObjective:
     to standardised arrays `(rows, ...)`.
     """
 
-    def __init__(self, loss, columns, offset, weight):
-        self.loss = loss
-        self.columns = columns
-        self.offset = offset
-        self.weight = weight
+    def __init__(
+        self,
+        loss: Callable[[Array, Any], tuple[Array, Array, Array]],
+        columns: dict[str, Array],
+        offset: float,
+        weight: Array,
+    ) -> None:
+        self.loss, self.columns = loss, columns
+        self.offset, self.weight = offset, weight
         self.shapes = {name: (x.shape[1],) for name, x in columns.items()}
         self.shapes["free"] = (1,)
 
-    def by_row(self, eta, rows):
+    def by_row(self, eta: Array, rows: Any) -> Array:
         """Weighted NLL of some rows, its slope and curvature w.r.t. `eta`."""
         value, slope = shifted_softplus(eta, self.offset)
         nll, gradient, curvature = self.loss(value, rows)
-        found = np.stack([nll, gradient * slope, curvature * slope**2])
-        return self.weight[rows] * found
+        parts = np.stack([nll, gradient * slope, curvature * slope**2])
+        return self.weight[rows] * parts
 
-    def evaluate(self, weights):
+    def evaluate(
+        self, weights: dict[str, Array]
+    ) -> tuple[float, dict[str, Array]]:
         """Returns the NLL and its gradients by group."""
         eta = linear_part(self.columns, weights)
         nll, gradient, self._curvature = self.by_row(eta, slice(None))
@@ -61,7 +68,7 @@ class LinkedObjective:
         gradients["free"] = np.array([gradient.sum()])
         return float(nll.sum()), gradients
 
-    def curvature(self, name):
+    def curvature(self, name: str) -> Curvature:
         """Gauss-Newton curvature of a group at the last evaluation."""
         total = self._curvature.sum()
         if name == "free":
@@ -75,7 +82,7 @@ class LinkedObjective:
         return Curvature((weighted.T @ weighted).astype("float64"))
 
 
-def linear_part(columns, weights):
+def linear_part(columns: dict[str, Array], weights: dict[str, Array]) -> Array:
     """`sum_g x_g w_g + c`, in float64."""
     linear = weights["free"][0]
     for name, x in columns.items():
@@ -84,38 +91,7 @@ def linear_part(columns, weights):
     return linear
 
 
-class SmallNetwork:
-    """Hidden tanh layers and a linear output that starts at zero."""
-
-    def __init__(self, inputs, hidden, seed):
-        random = np.random.default_rng(seed)
-        sizes = [inputs, *hidden]
-        start = []
-        for rows, columns in itertools.pairwise(sizes):
-            limit = np.sqrt(6 / (rows + columns))
-            kernel = random.uniform(-limit, limit, (rows, columns))
-            start += [kernel, np.zeros(columns)]
-        start += [np.zeros((sizes[-1], 1)), np.zeros(1)]
-        self.shapes = [a.shape for a in start]
-        self.start = np.concatenate([a.ravel() for a in start])
-
-    def unpack(self, packed):
-        """Returns `[kernel, bias, kernel, bias, ...]`."""
-        ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes])
-        return list(map(np.reshape, np.split(packed, ends[:-1]), self.shapes))
-
-    def backward(self, packed, activations, slope):
-        """Gradient of a loss; `slope` is its derivative w.r.t. the output."""
-        kernels = self.unpack(packed)[::2]
-        error = slope[:, None]
-        gradients: list = []
-        for x, kernel in zip(activations[::-1], kernels[::-1], strict=True):
-            gradients = [x.T @ error, error.sum(axis=0), *gradients]
-            error = (error @ kernel.T) * (1 - x**2)
-        return np.concatenate([g.ravel() for g in gradients])
-
-
-def run_network(parts, x):
+def run_network(parts: Sequence[Array], x: Array) -> tuple[Array, list[Array]]:
     """Output `(rows,)` and activations of `[kernel, bias, ...]` on `x`."""
     activations = [x]
     for kernel, bias in zip(parts[:-2:2], parts[1:-2:2], strict=True):
@@ -123,9 +99,22 @@ def run_network(parts, x):
     return (activations[-1] @ parts[-2] + parts[-1])[:, 0], activations
 
 
+def initial_network(
+    inputs: int, hidden: tuple[int, ...], seed: int
+) -> list[Array]:
+    """Hidden tanh layers, and a linear output that starts at zero."""
+    random, sizes = np.random.default_rng(seed), [inputs, *hidden]
+    parts = []
+    for rows, columns in itertools.pairwise(sizes):
+        limit = np.sqrt(6 / (rows + columns))
+        kernel = random.uniform(-limit, limit, (rows, columns))
+        parts += [kernel, np.zeros(columns)]
+    return [*parts, np.zeros((sizes[-1], 1)), np.zeros(1)]
+
+
 def fit_network(
     objective: LinkedObjective,
-    raw: Any,
+    raw: Array,
     hidden: tuple[int, ...],
     seed: int,
     has_prior: bool = True,
@@ -142,63 +131,85 @@ def fit_network(
     (x,) = objective.columns.values()
     # The unit of the weights must not matter.
     objective.weight = objective.weight / objective.weight.mean()
-    network = SmallNetwork(x.shape[1], hidden, seed)
+    start = initial_network(x.shape[1], hidden, seed)
     rows = np.arange(len(x))
     if not has_prior:
-        path = _path(network, objective, x, rows, _MOST_ITERATIONS, 0.0)
-        return network.unpack(path[-1]), len(path) - 1
+        path = training_path(objective, start, rows, _MOST_ITERATIONS, 0.0)
+        return path[-1], len(path) - 1
     curves = []
-    for held in random_folds(raw, None, 3, seed):
-        path = _path(network, objective, x, np.delete(rows, held), _ITERATIONS)
-        outputs = [run_network(network.unpack(p), x[held])[0] for p in path]
-        losses = [objective.by_row(o, held)[0].mean() for o in outputs]
-        curves.append(
-            np.pad(losses, (0, _ITERATIONS + 1 - len(losses)), mode="edge")
-        )
+    for held_out in random_folds(raw, None, 3, seed):
+        rest = np.delete(rows, held_out)
+        losses = [
+            objective.by_row(run_network(p, x[held_out])[0], held_out)[0].mean()
+            for p in training_path(objective, start, rest, _ITERATIONS)
+        ]
+        missing = _ITERATIONS + 1 - len(losses)
+        curves.append(np.pad(losses, (0, missing), mode="edge"))
     best = int(np.argmin(np.mean(curves, axis=0)))
-    path = _path(network, objective, x, rows, best)
-    return network.unpack(path[-1]), best
+    return training_path(objective, start, rows, best)[-1], best
 
 
-def _path(network, objective, x, rows, iterations, decay=1e-4):
+def training_path(
+    objective: LinkedObjective,
+    start: list[Array],
+    rows: Array,
+    iterations: int,
+    decay: float = 1e-4,
+) -> list[list[Array]]:
+    """The network `[kernel, bias, ...]` after each iteration of L-BFGS."""
     from scipy.optimize import minimize
 
-    path = [network.start]
-    if iterations == 0:
-        return path
-    inputs = x[rows]
+    (x,) = (columns[rows] for columns in objective.columns.values())
+    ends = np.cumsum([part.size for part in start])[:-1]
 
-    def loss(packed):
-        output, activations = run_network(network.unpack(packed), inputs)
+    def unpack(packed: Array) -> list[Array]:
+        parts = zip(np.split(packed.copy(), ends), start, strict=True)
+        return [part.reshape(like.shape) for part, like in parts]
+
+    def pack(parts: list[Array]) -> Array:
+        return np.concatenate([part.ravel() for part in parts])
+
+    def loss(packed: Array) -> tuple[float, Array]:
+        parts = unpack(packed)
+        output, activations = run_network(parts, x)
         values, slopes, _ = objective.by_row(output, rows)
-        gradient = network.backward(packed, activations, slopes / len(rows))
+        error = slopes[:, None] / len(rows)
+        gradients: list[Array] = []
+        for kernel, inputs in zip(
+            parts[-2::-2], activations[::-1], strict=True
+        ):
+            gradients = [inputs.T @ error, error.sum(axis=0), *gradients]
+            error = (error @ kernel.T) * (1 - inputs**2)
         # A little weight decay keeps unused weights from drifting.
         value = values.mean() + 0.5 * decay * packed @ packed
-        return value, gradient + decay * packed
+        return value, pack(gradients) + decay * packed
 
-    minimize(
-        loss,
-        network.start,
-        jac=True,
-        method="L-BFGS-B",
-        callback=lambda p: path.append(p.copy()),
-        options={"maxiter": iterations},
-    )
+    path = [start]
+    if iterations:
+        minimize(
+            loss,
+            pack(start),
+            jac=True,
+            method="L-BFGS-B",
+            callback=lambda packed: path.append(unpack(packed)),
+            options={"maxiter": iterations},
+        )
     return path
 
 
-def predicted_parameter(x: Tensor, parts: list, offset: float) -> Tensor:
+def predicted_parameter(
+    x: Tensor, parts: Sequence[Array], offset: float
+) -> Tensor:
     """A parameter that a fitted network predicts, as stock Keras layers.
 
     `x` is symbolic, `(batch, ..., columns)`, and `parts` are `[kernel, bias,
     ...]`. It is the map of `shifted_softplus`. The result has one column.
     """
-    pairs = list(zip(parts[::2], parts[1::2], strict=True))
-    for kernel, bias in pairs:
-        units = kernel.shape[1]
-        is_last = kernel is pairs[-1][0]
-        layer = keras.layers.Dense(units, "softplus" if is_last else "tanh")
+    for at in range(0, len(parts), 2):
+        kernel, bias = parts[at : at + 2]
+        activation = "tanh" if at < len(parts) - 2 else "softplus"
+        layer = keras.layers.Dense(kernel.shape[1], activation)
         x = layer(x)
-        layer.set_weights([kernel, np.reshape(bias, (units,))])
+        layer.set_weights([kernel, np.reshape(bias, -1)])
     unit = float(np.log(2.0)) + offset
     return keras.layers.Rescaling(1 / unit, offset / unit)(x)

@@ -1,14 +1,44 @@
 """Penalised fits with strengths estimated by evidence (MacKay, 1992)."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
+from keras_likelihood.backend.types import Array
+
 STRONGEST = 1e9
-_MOST_DIRECTIONS = 5000
 
 
-def updated_strength(curvature, weights, alpha):
+class Curvature:
+    """Eigenvalues and eigenvectors of a Gauss-Newton matrix.
+
+    The matrix is `left`, or the Kronecker product of `left` and `right`, which
+    belong to the rows and the columns of the weights.
+    """
+
+    def __init__(self, left: Array, right: Array | None = None) -> None:
+        values, self._rows = np.linalg.eigh(left)
+        self.values = np.maximum(values, 0.0)
+        self._columns = None
+        if right is not None:
+            values, self._columns = np.linalg.eigh(right)
+            self.values = np.outer(self.values, np.maximum(values, 0.0))
+
+    def to_coordinates(self, weights: Array) -> Array:
+        """Weights in the eigenbasis."""
+        turned = self._rows.T @ weights
+        return turned if self._columns is None else turned @ self._columns
+
+    def to_weights(self, coordinates: Array) -> Array:
+        """The inverse of `to_coordinates`."""
+        turned = self._rows @ coordinates
+        return turned if self._columns is None else turned @ self._columns.T
+
+
+def updated_strength(
+    curvature: Curvature, weights: Array, alpha: float
+) -> tuple[float, float]:
     """The new prior precision, and the effective number of weights.
 
     It is the fixed point of the quadratic model around the current fit under
@@ -17,97 +47,87 @@ def updated_strength(curvature, weights, alpha):
     need a new fit. The change is limited to a factor of 100, beyond which the
     quadratic model is not valid.
     """
-    values, squares, counts = _binned(
-        curvature.values.ravel(), curvature.to_coordinates(weights).ravel() ** 2
-    )
-    low, high = alpha / 100.0, alpha * 100.0
+    values = curvature.values
+    squares = curvature.to_coordinates(weights) ** 2
+    low, high = max(alpha / 100.0, 1e-6), min(alpha * 100.0, STRONGEST)
     new = alpha
     for _ in range(100):
-        effective = np.sum(counts * values / (values + new))
+        effective = float(np.sum(values / (values + new)))
         moved = squares * ((values + alpha) / (values + new)) ** 2
-        target = effective / max(np.sum(moved), 1e-12)
-        target = float(np.clip(np.clip(target, 1e-6, STRONGEST), low, high))
-        if abs(np.log(target / new)) < 1e-3:
-            return target, float(effective)
-        new = target
-    return new, float(effective)
-
-
-def _binned(values, squares):
-    """Mean eigenvalues, sums of squared coordinates, and counts per bin."""
-    if values.size <= _MOST_DIRECTIONS:
-        return values, squares, np.ones_like(values)
-    largest = max(values.max(), 1e-300)
-    # 200 bins per decade, down to 1e-10 of the largest eigenvalue.
-    bins = np.log10(np.maximum(values / largest, 1e-10)) * 200.0
-    bins = np.round(bins).astype(int) + 2000
-    counts = np.bincount(bins)
-    found = counts > 0
-    means = np.bincount(bins, values)[found] / counts[found]
-    return means, np.bincount(bins, squares)[found], counts[found]
+        before, new = new, effective / max(np.sum(moved), 1e-12)
+        new = float(np.clip(new, low, high))
+        if abs(np.log(new / before)) < 1e-3:
+            break
+    return new, effective
 
 
 @dataclasses.dataclass
 class EvidenceFit:
     """Weights and prior precisions, both by group name."""
 
-    weights: dict
-    strengths: dict
+    weights: dict[str, Array]
+    strengths: dict[str, float]
 
 
-def fit_by_evidence(objective, rounds=12) -> EvidenceFit:
+def fit_by_evidence(objective: Any, rounds: int = 12) -> EvidenceFit:
     """Fits all groups of an objective and the strengths of their priors.
 
     An objective has `shapes` (group name to shape, with unpenalised weights
     under `"free"`), `evaluate(weights) -> (nll, gradients)` summed over rows,
     and `curvature(name)` at the last evaluation.
     """
-    weights = _starting_weights(objective)
+    weights = {k: np.zeros(shape) for k, shape in objective.shapes.items()}
     groups = [name for name in weights if name != "free"]
-    strengths: dict = {}
-    effective: dict = {}
+    strengths: dict[str, float] = {}
     for index in range(rounds):
-        curvatures = _curvatures(objective, weights)
-        if index == 0:
-            # Start with about a tenth of the directions unpenalised.
-            for g in groups:
+        curvatures = curvatures_at(objective, weights)
+        previous, moving = dict(strengths), index == 0
+        for g in groups:
+            if index == 0:
+                # Start with about a tenth of the directions unpenalised.
                 values = np.sort(curvatures[g].values.ravel())[::-1]
                 strengths[g] = float(max(values[len(values) // 10], 1e-3))
-        else:
-            previous = dict(strengths)
-            for g in groups:
-                strengths[g], effective[g] = updated_strength(
-                    curvatures[g], weights[g], previous[g]
-                )
-            if all(
-                abs(np.log(strengths[g] / previous[g])) < 0.05
-                for g in groups
-                if effective[g] > 0.5 or index < 3
-            ):
-                break
+                continue
+            strengths[g], effective = updated_strength(
+                curvatures[g], weights[g], previous[g]
+            )
+            change = abs(np.log(strengths[g] / previous[g]))
+            moving |= change >= 0.05 and (effective > 0.5 or index < 3)
+        if not moving:
+            break
         most = 15 + 10 * index
         weights = minimise(objective, weights, curvatures, strengths, most)
     return EvidenceFit(weights, strengths)
 
 
-def fit_penalised(objective, strengths, iterations, weights=None):
-    """Fits the weights with known strengths."""
-    weights = _starting_weights(objective, weights)
-    curvatures = _curvatures(objective, weights)
+def fit_penalised(
+    objective: Any,
+    strengths: dict[str, float],
+    iterations: int,
+    start: dict[str, Array] | None = None,
+) -> dict[str, Array]:
+    """Fits the weights with known strengths, from `start` or from zero."""
+    weights = {k: np.zeros(shape) for k, shape in objective.shapes.items()}
+    weights |= {k: v for k, v in (start or {}).items() if k in weights}
+    curvatures = curvatures_at(objective, weights)
     return minimise(objective, weights, curvatures, strengths, iterations)
 
 
-def _starting_weights(objective, known=None):
-    zero = {k: np.zeros(shape) for k, shape in objective.shapes.items()}
-    return {k: (known or zero).get(k, v) for k, v in zero.items()}
-
-
-def _curvatures(objective, weights):
+def curvatures_at(
+    objective: Any, weights: dict[str, Array]
+) -> dict[str, Curvature]:
+    """The curvature of each group."""
     objective.evaluate(weights)
     return {name: objective.curvature(name) for name in weights}
 
 
-def minimise(objective, weights, curvatures, strengths, iterations):
+def minimise(
+    objective: Any,
+    weights: dict[str, Array],
+    curvatures: dict[str, Curvature],
+    strengths: dict[str, float],
+    iterations: int,
+) -> dict[str, Array]:
     """Minimises the penalised NLL by L-BFGS, preconditioned by curvature."""
     from scipy.optimize import minimize
 
@@ -115,36 +135,38 @@ def minimise(objective, weights, curvatures, strengths, iterations):
         k: 1 / np.sqrt(c.values + strengths.get(k, 1e-9) + 1e-9)
         for k, c in curvatures.items()
     }
+    ends = np.cumsum([scale.size for scale in scales.values()])[:-1]
 
-    def coordinates(parts, times):
-        turned = {k: curvatures[k].to_coordinates(v) for k, v in parts.items()}
-        return np.hstack(
-            [times(v, scales[k]).ravel() for k, v in turned.items()]
-        )
-
-    shapes = objective.shapes
-    ends = np.cumsum([int(np.prod(s)) for s in shapes.values()])[:-1]
-
-    def to_weights(packed):
-        parts = np.split(packed, ends)
+    def to_weights(packed: Array) -> dict[str, Array]:
+        parts = zip(curvatures, np.split(packed, ends), strict=True)
         return {
-            k: curvatures[k].to_weights(part.reshape(shape) * scales[k])
-            for part, (k, shape) in zip(parts, shapes.items(), strict=True)
+            k: curvatures[k].to_weights(
+                part.reshape(scales[k].shape) * scales[k]
+            )
+            for k, part in parts
         }
 
-    def penalised(packed):
-        current = to_weights(packed)
+    def packed(parts: dict[str, Array], power: int) -> Array:
+        return np.hstack(
+            [
+                (c.to_coordinates(parts[k]) * scales[k] ** power).ravel()
+                for k, c in curvatures.items()
+            ]
+        )
+
+    def penalised(at: Array) -> tuple[float, Array]:
+        current = to_weights(at)
         value, gradients = objective.evaluate(current)
         for k, alpha in strengths.items():
             value += 0.5 * alpha * np.sum(current[k] ** 2)
             gradients[k] = gradients[k] + alpha * current[k]
         if not np.isfinite(value):
-            return np.inf, np.zeros_like(packed)
-        return value, coordinates(gradients, np.multiply)
+            return np.inf, np.zeros_like(at)
+        return value, packed(gradients, 1)
 
     found = minimize(
         penalised,
-        coordinates(weights, np.divide),
+        packed(weights, -1),
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": iterations, "maxcor": 15, "ftol": 1e-8},

@@ -12,13 +12,13 @@ the interpreter lock). So a pass reads the logits from memory once.
 import concurrent.futures
 import dataclasses
 import os
+from typing import Any
 
 import numpy as np
-from scipy.special import log_softmax
 
 from keras_likelihood.backend.types import Array
-from keras_likelihood.recalibration.curvature import Curvature
 from keras_likelihood.recalibration.network import LinkedObjective
+from keras_likelihood.recalibration.penalised_fit import Curvature
 
 _BLOCK = 2**16
 
@@ -29,21 +29,21 @@ class Moments:
     the largest probability, and 1 if the label has the largest logit.
     """
 
-    nll: np.ndarray
-    slope: np.ndarray
-    curvature: np.ndarray
-    confidence: np.ndarray
-    right: np.ndarray
+    nll: Array
+    slope: Array
+    curvature: Array
+    confidence: Array
+    right: Array
 
 
-def softmax_moments(logits, labels, tau) -> Moments:
+def softmax_moments(logits: Array, labels: Array, tau: Any) -> Moments:
     """Evaluates `l` for every row; `tau` is a number or `(rows,)`."""
     rows, classes = logits.shape
     tau = np.broadcast_to(np.asarray(tau, logits.dtype), (rows,))
     found = Moments(*np.empty((5, rows)))
     step = max(1, _BLOCK // classes)
 
-    def block(start):
+    def block(start: int) -> None:
         part = slice(start, start + step)
         z, y, scale = logits[part], labels[part], tau[part]
         # The largest logit is subtracted. So the variance has no cancellation,
@@ -85,7 +85,6 @@ def solve_temperature(
     labels: Array,
     weight: Array | None = None,
     spread: float | None = None,
-    unit: float = 1.0,
 ) -> float:
     """Returns the T that minimises the mean NLL of `logits / T`.
 
@@ -93,52 +92,56 @@ def solve_temperature(
     opposite sign always reach the minimum. A sample of the rows gives the
     start, and the full data then need two or three passes.
 
-    With `spread`, log T has a Cauchy prior around `-log(unit)`: few rows hardly
-    move T, but many rows that disagree with the prior overrule it. The NLL
-    never exceeds the NLL at the centre of the prior. If every label has the
-    largest logit, T would go to 0, and the first wrong label would have an
-    infinite loss. The prior is then used in any case. If the logits carry no
-    information, T would go to infinity. It is limited to a thousand times the
-    largest gap between two logits of a row, so that float32 still shows which
-    probability is the largest. Constant logits have T = 1.
+    With `spread`, log T has a Cauchy prior around 0: few rows hardly move T,
+    but many rows that disagree with the prior overrule it. The NLL never
+    exceeds the NLL of T = 1. If every label has the largest logit, T would go
+    to 0, and the first wrong label would have an infinite loss. The prior is
+    then used in any case. If the logits carry no information, T would go to
+    infinity. It is limited to a thousand times the largest gap between two
+    logits of a row, so that float32 still shows which probability is the
+    largest. Constant logits have T = 1.
     """
     weight = np.ones(len(labels)) if weight is None else weight
-    tau, nll = _minimum(logits, labels, weight, spread, unit)
+    tau, nll = _minimum(logits, labels, weight, spread)
     least = weight.min() / weight.mean()
     # A label without the largest logit has an NLL of at least log 2.
     if spread is None and nll < np.log(2) * least / len(labels):
-        tau, _ = _minimum(logits, labels, weight, SPREAD, unit)
-    # The first rows are almost always enough. All rows need another pass.
-    for rows in (logits[:_SAMPLE_ROWS], logits):
-        gap = float(np.ptp(rows, axis=-1).max())
-        if tau * gap >= _LEAST_GAP:
-            break
+        tau, _ = _minimum(logits, labels, weight, SPREAD)
+    gap = float(np.ptp(logits, axis=-1).max())
     return 1.0 / max(tau, _LEAST_GAP / max(gap, _LEAST_GAP))
 
 
-def _minimum(logits, labels, weight, spread, unit):
+def _minimum(
+    logits: Array, labels: Array, weight: Array, spread: float | None
+) -> tuple[float, float]:
     """tau and the mean NLL; see `solve_temperature`."""
-    # The unit of the weights must not matter, so rows are counted.
-    prior = None if spread is None else (spread, unit, 1 / len(labels))
-    part = slice(None, None, max(1, len(labels) // _SAMPLE_ROWS))
-    sample = logits[part], labels[part], weight[part]
-    tau, _ = _newton(*sample, unit, prior)
-    return _newton(logits, labels, weight, tau, prior)
+    tau, count = 1.0, len(labels)
+    for every in (max(1, count // _SAMPLE_ROWS), 1):
+        part = slice(None, None, every)
+        sample = logits[part], labels[part], weight[part]
+        tau, nll = _newton(*sample, tau, spread, count)
+    return tau, nll
 
 
-def _newton(logits, labels, weight, tau, prior):
+def _newton(
+    logits: Array,
+    labels: Array,
+    weight: Array,
+    tau: float,
+    spread: float | None,
+    count: int,
+) -> tuple[float, float]:
     """The tau at which the slope of the mean NLL is zero, and the NLL."""
     low, high = 1e-6, 1e6
     for _ in range(100):
         at = softmax_moments(logits, labels, tau)
         slope = np.average(at.slope, weights=weight)
         curvature = np.average(at.curvature, weights=weight)
-        if prior is not None:
-            # A parabola above the negative log density of the prior.
-            spread, unit, share = prior
-            distance = np.log(tau / unit)
-            pull = 2 * share / (spread**2 + distance**2) / tau
-            slope += pull * distance
+        if spread is not None:
+            # A parabola above the negative log density of the prior. Rows are
+            # counted, because the unit of their weights must not matter.
+            pull = 2 / count / (spread**2 + np.log(tau) ** 2) / tau
+            slope += pull * np.log(tau)
             curvature += pull / tau
         if slope == 0.0:
             break
@@ -152,13 +155,21 @@ def _newton(logits, labels, weight, tau, prior):
         # The error of the NLL is of the order of the fourth power of a step.
         if moved < 1e-3:
             break
-    return float(tau), np.average(at.nll, weights=weight)
+    return float(tau), float(np.average(at.nll, weights=weight))
 
 
-def tempered_softmax(z, labels, columns, offset, weight) -> LinkedObjective:
+def tempered_softmax(
+    z: Array,
+    labels: Array,
+    columns: dict[str, Array],
+    offset: float,
+    weight: Array,
+) -> LinkedObjective:
     """The objective of `z / T`, with `T = f(sum_g x_g w_g + c)`."""
 
-    def by_temperature(temperature, rows):
+    def by_temperature(
+        temperature: Array, rows: Any
+    ) -> tuple[Array, Array, Array]:
         at = softmax_moments(z[rows], labels[rows], 1 / temperature)
         tau_slope = -1 / temperature**2
         return at.nll, at.slope * tau_slope, at.curvature * tau_slope**2
@@ -176,21 +187,30 @@ class MappedSoftmax:
     (bias) and `W` (features).
     """
 
-    def __init__(self, logits, labels, groups, features, weight):
-        self.logits = logits
-        self.labels = labels
+    def __init__(
+        self,
+        logits: Array,
+        labels: Array,
+        groups: tuple[str, ...],
+        features: Array | None,
+        weight: Array,
+    ) -> None:
+        self.logits, self.labels = logits, labels
         self.features = features
         self.weight = weight.astype(logits.dtype)
         classes = logits.shape[1]
+        columns = () if features is None else features.shape[1:]
         every = {
             "bias": (classes,),
             "vector": (classes,),
             "matrix": (classes, classes),
-            "features": (*np.shape(features)[1:], classes),
+            "features": (*columns, classes),
         }
         self.shapes = {name: every[name] for name in groups}
 
-    def evaluate(self, weights):
+    def evaluate(
+        self, weights: dict[str, Array]
+    ) -> tuple[float, dict[str, Array]]:
         """Returns the NLL and its gradients by group."""
         rows = np.arange(len(self.labels))
         p = map_logits(self.logits, weights, self.features)
@@ -206,19 +226,19 @@ class MappedSoftmax:
         gradients = {}
         for name in self.shapes:
             if name == "bias":
-                found = residual.sum(axis=0)
+                gradient = residual.sum(axis=0)
             elif name == "vector":
-                found = np.einsum("ij,ij->j", residual, self.logits)
+                gradient = np.einsum("ij,ij->j", residual, self.logits)
             else:
                 x = self._inputs(name)
-                found = x.T @ residual.astype(x.dtype, copy=False)
-            gradients[name] = found.astype("float64")
+                gradient = x.T @ residual.astype(x.dtype, copy=False)
+            gradients[name] = gradient.astype("float64")
         return float(self.weight @ nll), gradients
 
-    def _inputs(self, name):
+    def _inputs(self, name: str) -> Any:
         return self.logits if name == "matrix" else self.features
 
-    def curvature(self, name):
+    def curvature(self, name: str) -> Curvature:
         """Gauss-Newton curvature of a group at the last evaluation."""
         root = np.sqrt(self.weight)[:, None]
         weighted = self._probability * root
@@ -240,22 +260,16 @@ class MappedSoftmax:
         )
 
 
-def floored_logs(logits: Array, floor: float) -> Array:
-    """`log((1 - floor) p + floor / classes)` of `p = softmax(logits)`."""
-    logs = log_softmax(logits, axis=1)
-    if floor == 0:
-        return logs
-    return np.log((1 - floor) * np.exp(logs) + floor / logits.shape[1])
-
-
-def map_logits(logits, weights, features=None):
+def map_logits(
+    logits: Array, weights: dict[str, Array], features: Array | None = None
+) -> Array:
     """Applies the parts of the map that `weights` names."""
     mapped, kind = logits, logits.dtype
     if "vector" in weights:
         mapped = mapped * (1.0 + weights["vector"]).astype(kind)
     if "matrix" in weights:
         mapped = mapped + logits @ weights["matrix"].astype(kind)
-    if "features" in weights:
+    if features is not None and "features" in weights:
         x = features @ weights["features"].astype(features.dtype)
         mapped = mapped + x.astype(kind)
     if "bias" in weights:

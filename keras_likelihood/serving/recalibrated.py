@@ -6,6 +6,7 @@ import keras
 
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.registration import serializable
+from keras_likelihood.backend.types import Array
 from keras_likelihood.likelihoods.output import distribution_of
 from keras_likelihood.serving.layers import LikelihoodPrediction
 
@@ -23,14 +24,16 @@ class RecalibratedRegressor(keras.Model):
     ```
     """
 
-    def predict_distribution(self, x, **kwargs) -> Any:
+    def predict_distribution(self, x: Any, **kwargs: Any) -> Any:
         """The predicted distribution for inputs `x`, as for `predict`."""
         output = self.predict(x, **{"verbose": 0, **kwargs})
-        found = [v for v in self.layers if isinstance(v, LikelihoodPrediction)]
-        likelihood = likelihoods.get(found[-1].likelihood)
+        names = [v for v in self.layers if isinstance(v, LikelihoodPrediction)]
+        likelihood = likelihoods.get(names[-1].likelihood)
         return distribution_of(likelihood, output).as_numpy()
 
-    def interval(self, x, coverage: float = 0.9, **kwargs):
+    def interval(
+        self, x: Any, coverage: float = 0.9, **kwargs: Any
+    ) -> tuple[Array, Array]:
         """Intervals that contain new targets with the given probability.
 
         The bounds `(lower, upper)` are NumPy arrays of the prediction's shape.

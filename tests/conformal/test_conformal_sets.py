@@ -24,30 +24,23 @@ def draw(rng, rows, classes=5, sharp=1.5):
     return sharp * logits, np.minimum(y, classes - 1)
 
 
-@pytest.mark.parametrize(
-    "score, randomized",
-    [("aps", False), ("raps", False), ("lac", False)]
-    + [("aps", True), ("raps", True)],
-)
-def test_coverage_over_many_calibration_sets(score, randomized, rng):
+@pytest.mark.parametrize("score", SCORES)
+def test_coverage_over_many_calibration_sets(score, rng):
     sets, calibration, size, coverage = 150, 49, 40, 0.8
-    held = 0
-    for number in range(sets):
+    hits = 0
+    for _ in range(sets):
         logits, y = draw(rng, calibration + size)
-        fitted = ConformalSets(
-            score=score, randomized=randomized, allow_empty=True, seed=number
-        ).fit_arrays(logits[:calibration], y[:calibration])
-        chosen = fitted.predict_set_arrays(
-            logits[calibration:], coverage, seed=1000 + number
+        fitted = ConformalSets(score=score, allow_empty=True).fit_arrays(
+            logits[:calibration], y[:calibration]
         )
-        held += chosen[np.arange(size), y[calibration:]].sum()
+        chosen = fitted.predict_set_arrays(logits[calibration:], coverage)
+        hits += chosen[np.arange(size), y[calibration:]].sum()
     # Each set holds a beta-binomial number of labels; their sum is normal.
-    law = stats.betabinom(size, 40, 10)
-    gap = held - sets * law.mean()
-    spread = 4.9 * law.std() * np.sqrt(sets)
-    assert gap > -spread
-    # Without randomness all most probable classes have the same score.
-    assert gap < spread or (score != "lac" and not randomized)
+    hits_of_one = stats.betabinom(size, 40, 10)
+    gap = hits - sets * hits_of_one.mean()
+    spread = 4.9 * hits_of_one.std() * np.sqrt(sets)
+    # Except with "lac", all most probable classes have the same score.
+    assert gap > -spread and (gap < spread or score != "lac")
 
 
 def test_ties_keep_at_least_the_coverage(rng):
@@ -71,8 +64,6 @@ def test_scores_by_hand():
     np.testing.assert_allclose(found, [[-0.2, -1.0, -0.5]], atol=1e-12)
     found = class_scores(p, "raps", penalty=1.0, free_classes=1)
     np.testing.assert_allclose(found, [[1.8, -1.0, 0.5]], atol=1e-12)
-    found = class_scores(p, "aps", random=np.array([[0.5]]))
-    np.testing.assert_allclose(found, [[-0.1, -0.75, -0.35]], atol=1e-12)
     np.testing.assert_allclose(class_scores(p, "lac"), -np.log(p))
     # Scores distinguish classes whose sum is one in float64.
     sure = np.array([[1.0, 1e-20, 1e-25, 0.0]])
@@ -132,7 +123,6 @@ def test_bad_input_is_refused(rng):
     for options, text in (
         ({"score": "best"}, "'aps', 'raps', 'lac'"),
         ({"penalty": -1.0}, ">= 0"),
-        ({"score": "lac", "randomized": True}, "'lac'"),
     ):
         with pytest.raises(ValueError, match=text):
             ConformalSets(**options)
@@ -219,12 +209,6 @@ def test_sets_of_one_coverage_are_a_model_of_their_own(score, units, tmp_path):
         loaded = tf.saved_model.load(str(tmp_path / "served"))
         served = loaded.serve(x)
         np.testing.assert_array_equal(served["set"], expected)
-    if score == "aps":
-        fitted = ConformalSets(randomized=True).fit(model, x, y)
-        with pytest.raises(
-            ValueError, match="needs a calibration with randomized=False"
-        ):
-            fitted.model.at_coverage(0.8)
 
 
 def test_sets_by_class_of_a_model_with_a_plain_vector():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_likelihood import recalibration
-from keras_likelihood.recalibration.inputs import equal_rows, random_folds
+from keras_likelihood.recalibration.inputs import random_folds
 
 pytestmark = pytest.mark.one_backend
 
@@ -35,19 +35,6 @@ def test_copies_share_a_fold(rng, with_more):
     for row in range(90):
         assert np.ptp(found[copies == row]) == 0
     assert np.ptp(np.bincount(found)) <= 5
-
-
-def test_rows_are_equal_only_in_all_columns(rng):
-    rows = np.array([[1.0, 2.0], [1.0, 2.0], [1.0, 2.0], [1.0, 3.0]], "float32")
-    more = np.array([[7], [7], [8], [7]], "float32")
-    assert len(set(equal_rows(rows))) == 2
-    found = equal_rows(rows, more)
-    assert found[0] == found[1]
-    assert len(set(found)) == 3
-    # Columns of a larger array are not adjacent in memory.
-    wide = rng.standard_normal((6, 4))[[0, 1, 0, 2, 3, 1]]
-    assert len(set(equal_rows(wide[::2, 1:3]))) == 2
-    assert len(set(equal_rows(wide[:, ::2]))) == 4
 
 
 def test_outputs_with_few_values_are_no_copies():

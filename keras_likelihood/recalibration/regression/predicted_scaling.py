@@ -1,16 +1,22 @@
 """Scales predicted from features, and the choice of a method."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
-from keras_likelihood.recalibration import network
+from keras_likelihood.backend.types import Array
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.recalibration.feature_basis import FeatureBasis
 from keras_likelihood.recalibration.inputs import random_folds
+from keras_likelihood.recalibration.network import LinkedObjective, fit_network
 from keras_likelihood.recalibration.penalised_fit import fit_by_evidence
 from keras_likelihood.recalibration.regression.regressor import (
     GlobalRescaling,
     RegressorRecalibrator,
+)
+from keras_likelihood.recalibration.regression.residual_shape import (
+    ResidualShape,
 )
 
 
@@ -32,7 +38,9 @@ class LinearRescaling(RegressorRecalibrator):
     offset: float = 0.01
     uses_features = True
 
-    def _fit_network(self, z, x, weight, own):
+    def _fit_network(
+        self, z: Array, x: Any, weight: Array, own: ResidualShape
+    ) -> None:
         basis = FeatureBasis(x, weight)
         objective = scale_objective(z, basis(x), self.offset, weight, own)
         first, bias, *rest = self._weights(objective, x)
@@ -42,7 +50,7 @@ class LinearRescaling(RegressorRecalibrator):
             self.parameters_["kernel"] = kernel[:, 0]
             self.parameters_["intercept"] = float((bias + shift)[0])
 
-    def _weights(self, objective, raw):
+    def _weights(self, objective: LinkedObjective, raw: Array) -> list[Array]:
         """The `[kernel, bias, ...]` that minimise an objective."""
         fit = fit_by_evidence(objective)
         self.parameters_["prior_precision"] = fit.strengths["scale"]
@@ -70,32 +78,34 @@ class DeepRescaling(LinearRescaling):
     hidden: tuple[int, ...] = (16,)
     seed: int = 0
 
-    def _weights(self, objective, raw):
-        found, self.parameters_["iterations"] = network.fit_network(
+    def _weights(self, objective: LinkedObjective, raw: Array) -> list[Array]:
+        parts, self.parameters_["iterations"] = fit_network(
             objective, raw, self.hidden, self.seed
         )
-        return found
+        return parts
 
 
-def scale_objective(z, x, offset, weight, shape) -> network.LinkedObjective:
+def scale_objective(
+    z: Array, x: Array, offset: float, weight: Array, shape: ResidualShape
+) -> LinkedObjective:
     """`standard_nll(z / s) + log s` of residuals, with `s = f(x w + c)`."""
 
-    def by_scale(scale, rows):
+    def by_scale(scale: Array, rows: Any) -> tuple[Array, Array, Array]:
         ratio = z[rows] / scale
         loss, slope = shape.at(rows).loss_and_slope(ratio)
         by_log = 1 - ratio * slope
         # Fisher information of log s, which is 2 for a normal density.
-        information = 2.0
+        information: Any = 2.0
         if shape.likelihood != "normal":
             information = np.average(by_log**2, weights=weight[rows])
         return loss + np.log(scale), by_log / scale, information / scale**2
 
-    return network.LinkedObjective(by_scale, {"scale": x}, offset, weight)
+    return LinkedObjective(by_scale, {"scale": x}, offset, weight)
 
 
 _MOST_ROWS = 3000
 """Largest number of rows for the choice."""
-_METHODS = {
+_METHODS: dict[str, type[RegressorRecalibrator]] = {
     c.__name__: c for c in (GlobalRescaling, LinearRescaling, DeepRescaling)
 }
 
@@ -126,16 +136,18 @@ class AutoRescaling(RegressorRecalibrator):
     seed: int = 0
     uses_features = "optional"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
-        if self.folds < 2:
-            raise ValueError(f"`folds` must be >= 2. Received: {self.folds}")
+        check_argument("folds", self.folds, self.folds >= 2, ">= 2")
 
-    def _fit_residuals(self, z, x, weight, own):
+    def _fit_residuals(
+        self, z: Array, x: Any, weight: Array, own: ResidualShape
+    ) -> tuple[Any, ResidualShape]:
         rows = np.random.default_rng(self.seed).permutation(len(z))
         rows = np.sort(rows[:_MOST_ROWS])
         folds = random_folds(x[rows], z[rows, None], self.folds, self.seed)
-        scores = self.cross_validated_nll_ = {}
+        scores: dict[str, float] = {}
+        self.cross_validated_nll_ = scores
         for name, method in _METHODS.items():
             losses = np.empty(len(rows))
             for held in folds:
@@ -147,13 +159,13 @@ class AutoRescaling(RegressorRecalibrator):
                 if self._keeps(own):
                     # Parameters of the model differ between rows.
                     shape = dataclasses.replace(
-                        own.at(out), shift=shape.shift, factor=shape.factor
+                        own.at(out), factor=shape.factor
                     )
                 relative = member._relative(x[out])
                 losses[held] = shape.nll(z[out] / relative) + np.log(relative)
             scores[name] = float(np.average(losses, weights=weight[rows]))
         self.method_ = min(scores, key=lambda name: scores[name])
         member = _METHODS[self.method_](likelihood=self.likelihood)
-        found = member._fit_residuals(z, x, weight, own)
+        fitted = member._fit_residuals(z, x, weight, own)
         self.parameters_ = member.parameters_
-        return found
+        return fitted

@@ -2,12 +2,13 @@
 
 import dataclasses
 import time
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import keras
 import numpy as np
 
 from keras_likelihood import likelihoods
+from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.likelihoods.checks import (
     as_weight,
     check_argument,
@@ -56,25 +57,24 @@ class RegressorRecalibrator:
     likelihood: str = "auto"
     uses_features: ClassVar[bool | str] = False
     model_class: ClassVar = RecalibratedRegressor
-    parameters_: dict = dataclasses.field(init=False, repr=False)
+    parameters_: dict[str, Any] = dataclasses.field(init=False, repr=False)
     offset = 0.01
     """Offset of the softplus of a predicted scale."""
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         given, allowed = self.likelihood, f"one of {_CHOICES}"
         check_argument("likelihood", given, given in _CHOICES, allowed)
 
     def fit(
         self,
-        model,
-        x,
-        y=None,
+        model: Any,
+        x: Any,
+        y: Any = None,
         *,
-        sample_weight=None,
+        sample_weight: Any = None,
         features: str | None = None,
-        trainable: bool = False,
         batch_size: int = 32,
-    ):
+    ) -> Self:
         """Recalibrates a Keras regressor; sets `model` and returns self.
 
         Args:
@@ -82,7 +82,7 @@ class RegressorRecalibrator:
                 prediction, or a prediction and the parameters of a
                 `LocationScale` likelihood, as output. Parameters learned by
                 the loss of a `LikelihoodModel` are used.
-            x, y, sample_weight, trainable, batch_size: as in `fit` of
+            x, y, sample_weight, batch_size: as in `fit` of
                 `kl.recalibration.GlobalScaling`.
             features: name of the layer whose output is used as features.
                 Defaults to the input of the last layer.
@@ -94,16 +94,23 @@ class RegressorRecalibrator:
             features=features,
             with_features=self.uses_features,
         )
-        found, columns, y, weight = graph.outputs(
+        distribution, columns, y, weight = graph.outputs(
             x, y, sample_weight, batch_size
         )
-        self.fit_distribution(found, y, features=columns, sample_weight=weight)
-        self.model = graph.extend(self, trainable)
+        options = {"features": columns, "sample_weight": weight}
+        self.fit_distribution(distribution, y, **options)
+        self.model = graph.extend(self)
         return self
 
     def fit_arrays(
-        self, prediction, y, *, scale=None, features=None, sample_weight=None
-    ):
+        self,
+        prediction: Any,
+        y: Any,
+        *,
+        scale: Any = None,
+        features: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
         """Recalibrates from a normal regressor's outputs; returns self.
 
         Args:
@@ -133,23 +140,25 @@ class RegressorRecalibrator:
         return self
 
     def fit_distribution(
-        self, distribution, y, *, features=None, sample_weight=None
-    ):
+        self, distribution: Any, y: Any, **options: Any
+    ) -> Self:
         """Recalibrates a predicted distribution; returns self.
 
         Args:
             distribution: a `LocationScale` likelihood of shape `(n,)` or
                 `(n, 1)`, as from `predict_distribution`.
-            y, features, sample_weight: as in `fit_arrays`.
+            y: targets, `(n,)` or `(n, 1)`.
+            **options: `features` and `sample_weight`, as in `fit_arrays`.
         """
-        options = {"features": features, "sample_weight": sample_weight}
         return self.fit_arrays(distribution, y, **options)
 
-    def _keeps(self, own):
+    def _keeps(self, own: ResidualShape) -> bool:
         """Whether the likelihood of the model is kept."""
         return self.likelihood == "auto" and own.likelihood != "normal"
 
-    def _fit_residuals(self, z, x, weight, own):
+    def _fit_residuals(
+        self, z: Array, x: Any, weight: Array, own: ResidualShape
+    ) -> tuple[Any, ResidualShape]:
         """Sets `parameters_`; returns the relative scale and the shape."""
         keeps = self._keeps(own)
         start = own if keeps else ResidualShape()
@@ -160,17 +169,18 @@ class RegressorRecalibrator:
         shape = fit_shape(z / relative, weight, self.likelihood, own)
         self.parameters_ |= {
             "likelihood": shape.likelihood,
-            "shift": shape.shift,
             "factor": shape.factor,
         }
         if not keeps:
             self.parameters_ |= shape.parameters
         return relative, shape
 
-    def _fit_network(self, z, x, weight, own):
+    def _fit_network(
+        self, z: Array, x: Any, weight: Array, own: ResidualShape
+    ) -> None:
         """Adds the `network` of a predicted scale to `parameters_`."""
 
-    def _relative(self, x):
+    def _relative(self, x: Any) -> Any:
         """The relative scale, of every row if it is predicted."""
         p = self.parameters_
         if "network" not in p:
@@ -179,7 +189,9 @@ class RegressorRecalibrator:
         predicted, _ = network.shifted_softplus(linear, self.offset)
         return p["relative_scale"] * predicted
 
-    def calibrate(self, prediction, *, scale=None, features=None):
+    def calibrate(
+        self, prediction: Any, *, scale: Any = None, features: Any = None
+    ) -> Any:
         """Returns the calibrated distribution, a `LocationScale` of `(n,)`.
 
         Args:
@@ -201,17 +213,16 @@ class RegressorRecalibrator:
                     "array"
                 )
             values[name] = widest(value) if np.ndim(value) else value
-        found = kind(widest(location + predicted * p["shift"]), **values)
-        return found.as_numpy()
+        return kind(widest(location), **values).as_numpy()
 
-    def _columns(self, location, features):
+    def _columns(self, location: Array, features: Any) -> Array | None:
         if not self.uses_features:
             return None
         if features is None:
             return location[:, None]
         return inputs.as_features(features, (len(location),)).astype("float64")
 
-    def _graph(self, graph):
+    def _graph(self, graph: RegressorGraph) -> list[Tensor]:
         """Keras tensors of the distribution's parameters, in its order."""
         p = self.parameters_
         kind = likelihoods.get(p["likelihood"])
@@ -222,13 +233,9 @@ class RegressorRecalibrator:
             features, parts = graph.features, p["network"]
             relative = network.predicted_parameter(features, parts, self.offset)
             scale = keras.layers.Multiply(name="relative")([scale, relative])
-        unit = p["relative_scale"]
-        factor = keras.layers.Rescaling(unit * p["factor"], name="factor")
-        values = {**graph.values, **p, "scale": factor(scale)}
-        if p["shift"]:
-            move = keras.layers.Rescaling(unit * p["shift"], name="shift")
-            add = keras.layers.Add(name="shifted")
-            prediction = add([prediction, move(scale)])
+        factor = p["relative_scale"] * p["factor"]
+        scale = keras.layers.Rescaling(factor, name="factor")(scale)
+        values = {**graph.values, **p, "scale": scale}
         keep = LikelihoodPrediction(kind.name(), name="prediction")
         outputs = [keep(prediction)]
         for name in [parameter.name for parameter in kind.parameters]:
@@ -255,7 +262,7 @@ class GlobalRescaling(RegressorRecalibrator):
     """
 
 
-def as_column(values, name):
+def as_column(values: Any, name: str) -> Array:
     """Returns finite numbers `(n,)`, as float64, from `(n,)` or `(n, 1)`."""
     values = finite_numbers(values, f"`{name}`")
     if values.ndim == 2 and values.shape[1] == 1:
@@ -268,7 +275,7 @@ def as_column(values, name):
     return values
 
 
-def location_and_scale(prediction, scale):
+def location_and_scale(prediction: Any, scale: Any) -> tuple[Array, Array]:
     """Predictions and their scales `(n,)`; `None` means a scale of 1."""
     location = as_column(prediction, "prediction")
     if scale is None:
@@ -282,7 +289,9 @@ def location_and_scale(prediction, scale):
     return location, base
 
 
-def _parts_of(prediction, scale=None):
+def _parts_of(
+    prediction: Any, scale: Any = None
+) -> tuple[Array, Array, ResidualShape]:
     """Location, scale and shape of the residuals of a prediction."""
     if not isinstance(prediction, likelihoods.Likelihood):
         return *location_and_scale(prediction, scale), ResidualShape()
@@ -294,16 +303,18 @@ def _parts_of(prediction, scale=None):
             "`keras_likelihood.conformal.ConformalIntervals`. "
             f"Received: {prediction.name()}"
         )
-    found = {k: to_float64(v) for k, v in prediction.values().items()}
-    location = as_column(found.pop("prediction"), "prediction")
+    arrays = {k: to_float64(v) for k, v in prediction.values().items()}
+    location = as_column(arrays.pop("prediction"), "prediction")
     values = {
-        k: np.broadcast_to(v.ravel(), location.shape) for k, v in found.items()
+        k: np.broadcast_to(v.ravel(), location.shape) for k, v in arrays.items()
     }
     _, scale = location_and_scale(location, values.pop("scale"))
     return location, scale, ResidualShape(prediction.name(), parameters=values)
 
 
-def _scores(shape, z, scale, weight, when):
+def _scores(
+    shape: ResidualShape, z: Array, scale: Array, weight: Array, when: str
+) -> dict[str, float]:
     nll = np.average(shape.nll(z) + np.log(scale), weights=weight)
     cal = calibration_error(shape.cdf(z), sample_weight=weight)
     return {f"nll_{when}": float(nll), f"cal_{when}": cal}

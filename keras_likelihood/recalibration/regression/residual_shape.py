@@ -1,6 +1,7 @@
 """The distribution of the standardised residuals."""
 
 import dataclasses
+from typing import Any
 
 import keras
 import numpy as np
@@ -9,6 +10,7 @@ from scipy.optimize import minimize, minimize_scalar
 
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.gradients import value_and_gradient
+from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.likelihoods.checks import to_float64
 
 _LEAST_DF, _MOST_DF = 1.5, 1e4
@@ -17,147 +19,121 @@ _SCIPY = {"normal": stats.norm, "student_t": stats.t}
 
 @dataclasses.dataclass(frozen=True)
 class ResidualShape:
-    """A location-scale density of residuals, with an optional shift.
+    """A density of residuals around zero, with a `factor` on their scale.
 
     Normal and Student's t densities are computed by SciPy, because a search
-    evaluates them hundreds of times.
-
-    `shift` is the location of the residuals relative to the scale, and `factor`
-    a factor on the scale. `parameters` are the other parameters of the
-    likelihood by name, each a number or `(rows,)`.
+    evaluates them hundreds of times. `parameters` are the other parameters of
+    the likelihood by name, each a number or `(rows,)`.
     """
 
     likelihood: str = "normal"
-    shift: float = 0.0
     factor: float = 1.0
-    parameters: dict = dataclasses.field(default_factory=dict)
+    parameters: dict[str, Any] = dataclasses.field(default_factory=dict)
 
-    def nll(self, z):
+    def nll(self, z: Array) -> Array:
         """Negative log-density of each residual, as `z`."""
-        z = (z - self.shift) / self.factor
+        z = z / self.factor
         if self.likelihood in _SCIPY:
-            found = -_SCIPY[self.likelihood].logpdf(z, **self.parameters)
+            nll = -_SCIPY[self.likelihood].logpdf(z, **self.parameters)
         else:
             density, z = self._standard(z)
-            found = to_float64(density.standard_nll(z))
-        return found + np.log(self.factor)
+            nll = to_float64(density.standard_nll(z))
+        return nll + np.log(self.factor)
 
-    def cdf(self, z):
+    def cdf(self, z: Array) -> Array:
         """Probability of a residual at most `z`."""
-        z = (z - self.shift) / self.factor
+        z = z / self.factor
         if self.likelihood in _SCIPY:
             return _SCIPY[self.likelihood].cdf(z, **self.parameters)
         density, z = self._standard(z)
         return np.clip(to_float64(density.standard_cdf(z)), 0.0, 1.0)
 
-    def loss_and_slope(self, z):
-        """`nll` without shift and factor, up to a constant, and its slope."""
+    def loss_and_slope(self, z: Array) -> tuple[Array, Array]:
+        """`nll` without the factor, up to a constant, and its slope."""
         if self.likelihood == "normal":
             return 0.5 * z**2, z
         density, z = self._standard(z)
         loss, (slope,) = value_and_gradient(density.standard_nll, [z])
         return to_float64(loss), to_float64(slope)
 
-    def at(self, rows) -> "ResidualShape":
+    def at(self, rows: Array) -> "ResidualShape":
         """The same density for some of the rows."""
-        kept = {
+        parameters = {
             name: value[rows] if np.ndim(value) else value
             for name, value in self.parameters.items()
         }
-        return dataclasses.replace(self, parameters=kept)
+        return dataclasses.replace(self, parameters=parameters)
 
-    def best_factor(self, z, weight) -> float:
-        """The factor on the scale that fits best without a shift."""
+    def best_factor(self, z: Array, weight: Array) -> float:
+        """The factor on the scale that fits best."""
         spread = _root_mean_square(z, weight)
         if self.likelihood == "normal":
             return spread
 
-        def nll(log_factor):
+        def nll(log_factor: float) -> float:
             factor = spread * np.exp(log_factor)
-            shape = dataclasses.replace(self, shift=0.0, factor=factor)
+            shape = dataclasses.replace(self, factor=factor)
             return np.average(shape.nll(z), weights=weight)
 
-        found = minimize_scalar(nll, bounds=(-20, 20), method="bounded")
-        return float(spread * np.exp(found.x))
+        best = minimize_scalar(nll, bounds=(-20, 20), method="bounded")
+        return float(spread * np.exp(best.x))
 
-    def _standard(self, z):
+    def _standard(self, z: Array) -> tuple[Any, Tensor]:
         """The density of scale 1, and `z` as a tensor."""
         values = {
             name: widest(value) if np.ndim(value) else float(value)
             for name, value in self.parameters.items()
         }
         z = keras.ops.convert_to_tensor(widest(z))
-        return likelihoods.get(self.likelihood)(0 * z, scale=1.0, **values), z
+        kind = likelihoods.get(self.likelihood)
+        return kind(0 * z, scale=1.0, **values), z
 
 
 def fit_shape(
-    z, weight, likelihood="auto", own: ResidualShape | None = None
+    z: Array,
+    weight: Array,
+    likelihood: str = "auto",
+    own: ResidualShape | None = None,
 ) -> ResidualShape:
     """Fits a shape to standardised residuals by maximum likelihood.
 
-    A shift is used only if it lowers Akaike's information criterion. The same
-    holds for heavier tails than normal, with `"auto"` and a normal model. Each
-    costs 1 in log-likelihood. With `"auto"` and another model, the shape `own`
-    of the model is kept.
+    With `"auto"` and a model that is not normal, the shape `own` of the model
+    is kept. With `"auto"` and a normal model, tails are heavier than normal
+    only if this lowers Akaike's information criterion: they cost 1 in
+    log-likelihood.
     """
     own = own or ResidualShape()
-    mean = np.average(z, weights=weight)
-    about_zero = _root_mean_square(z, weight)
-    about_mean = _root_mean_square(z - mean, weight)
-    candidates = []
     if likelihood == "auto" and own.likelihood != "normal":
-        best = dataclasses.replace(own, factor=own.best_factor(z, weight))
-        start = {"factor": np.log(best.factor / about_mean), "shift": 0.0}
-        candidates = [
-            (0, best),
-            (1, _search(best, z, weight, about_mean, start)),
-        ]
-        likelihood = "own"
-    if likelihood in ("auto", "normal"):
-        candidates += [
-            (0, ResidualShape("normal", 0.0, about_zero)),
-            (1, ResidualShape("normal", mean, about_mean)),
-        ]
-    if likelihood in ("auto", "student_t"):
-        tails = ResidualShape("student_t")
-        start = {"df": np.log(8.0), "factor": 0.0}
-        candidates += [(1, _search(tails, z, weight, about_zero, start))]
-        start["shift"] = 0.0
-        candidates += [(2, _search(tails, z, weight, about_mean, start))]
-    return min(candidates, key=lambda c: weight @ c[1].nll(z) + c[0])[1]
+        return dataclasses.replace(own, factor=own.best_factor(z, weight))
+    spread, shapes = _root_mean_square(z, weight), []
+    if likelihood != "student_t":
+        shapes.append(ResidualShape("normal", spread))
+    if likelihood != "normal":
+        shapes.append(_fit_student_t(z, weight, spread))
+    costs = [weight @ s.nll(z) + len(s.parameters) for s in shapes]
+    return shapes[int(np.argmin(costs))]
 
 
-def _search(shape, z, weight, spread, start):
-    """Finds the shift and the logarithms of factor and df, as in `start`."""
+def _fit_student_t(z: Array, weight: Array, spread: float) -> ResidualShape:
+    def at(theta: Array) -> ResidualShape:
+        df, factor = np.exp(np.clip(theta, -20, 20))
+        df = float(np.clip(df, _LEAST_DF, _MOST_DF))
+        return ResidualShape("student_t", spread * float(factor), {"df": df})
 
-    def at(theta):
-        found = dict(zip(start, theta, strict=True))
-        changed = {"factor": spread * _exp(found["factor"])}
-        if "df" in found:
-            df = float(np.clip(_exp(found["df"]), _LEAST_DF, _MOST_DF))
-            changed["parameters"] = {"df": df}
-        if "shift" in found:
-            changed["shift"] = spread * float(found["shift"])
-        return dataclasses.replace(shape, **changed)
-
-    found = minimize(
+    best = minimize(
         lambda theta: np.average(at(theta).nll(z), weights=weight),
-        list(start.values()),
+        [np.log(8.0), 0.0],
         method="Nelder-Mead",
         options={"xatol": 1e-5, "fatol": 1e-9, "maxiter": 600},
     )
-    return at(found.x)
+    return at(best.x)
 
 
-def _exp(value):
-    return float(np.exp(np.clip(value, -20, 20)))
-
-
-def _root_mean_square(z, weight):
+def _root_mean_square(z: Array, weight: Array) -> float:
     return max(float(np.sqrt(np.average(z**2, weights=weight))), 1e-12)
 
 
-def widest(values):
+def widest(values: Any) -> Array:
     """An array in float64 if the backend supports it."""
     # JAX computes in float32 by default.
     wide = keras.backend.backend() != "jax"
