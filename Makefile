@@ -82,8 +82,15 @@ docs-quick: $(VENV)/installed-docs
 		docs build/docs-quick
 
 # Every study of the paper that runs on a CPU; needs KERAS_LIKELIHOOD_DATA.
+NO_STUDIES := auto_encoders corrupted_images get_data recipe results
+PAPER := $(filter-out $(NO_STUDIES:%=benchmarks/paper/%.py), \
+	$(wildcard benchmarks/paper/*.py))
+
 paper: $(VENV)/installed-test $(VENV)/installed-jax
-	KERAS_BACKEND=jax $(BIN)/python benchmarks/paper/run_all.py
+	for study in $(PAPER); do \
+		KERAS_BACKEND=jax $(BIN)/python $$study || exit 1; \
+	done
+	$(BIN)/python benchmarks/tables_of_pages.py
 
 # Wheel and sdist: their contents, their metadata, and the wheel alone in an
 # empty environment with JAX and no TensorFlow.

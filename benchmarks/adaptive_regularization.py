@@ -1,9 +1,8 @@
 """Learned strengths of linear models against cross-validation and evidence.
 
-    KERAS_BACKEND=jax python benchmarks/adaptive_regularization.py \
-        --json docs/results/adaptive_regularization.json
+    KERAS_BACKEND=torch python benchmarks/adaptive_regularization.py
 
-Each set has a few seeds, and each method its test score (lower is better):
+Each set has three seeds, and each method its test score (lower is better):
 
 - digits: 300 rows of scikit-learn's digits, ten classes; log-loss of the rest;
 - logistic: 200 rows of 50 independent inputs; log-loss of 4,000 new rows;
@@ -16,7 +15,6 @@ Our models train with Keras: `fit` chooses the strength by approximate
 leave-one-out.
 """
 
-import argparse
 import json
 import pathlib
 import time
@@ -24,13 +22,16 @@ import warnings
 
 import keras
 import numpy as np
+from scipy.special import expit, softmax
 from sklearn import linear_model
 from sklearn.datasets import load_digits
 from sklearn.metrics import log_loss
 
 import keras_likelihood as kl
 
-FIRST_SEED = 41
+FIRST_SEED, SEEDS, EPOCHS = 41, 3, 100
+DOCS = pathlib.Path(__file__).parents[1] / "docs"
+RESULTS = DOCS / "results" / "adaptive_regularization.json"
 
 
 def digits(rng):
@@ -71,8 +72,8 @@ CV = linear_model.LogisticRegressionCV(
     Cs=10, scoring="neg_log_loss", max_iter=300
 )
 SETS = {
-    "digits": (digits, {"cross-validation": CV}, ["DRidge"], 3),
-    "logistic": (logistic, {"cross-validation": CV}, ["DRidge"], 8),
+    "digits": (digits, {"cross-validation": CV}, ["DRidge"]),
+    "logistic": (logistic, {"cross-validation": CV}, ["DRidge"]),
     "AR(.9)": (
         neighbours,
         {
@@ -82,16 +83,15 @@ SETS = {
             "BayesianRidge": linear_model.BayesianRidge(),
         },
         ["DRidge"],
-        5,
     ),
 }
 for columns in (50, 200):
     peers = {"cross-validation": linear_model.LassoCV(cv=5)}
     ours = ["DLasso", "MultiLasso"]
-    SETS[f"sparse, {columns} inputs"] = sparse(columns), peers, ours, 5
+    SETS[f"sparse, {columns} inputs"] = sparse(columns), peers, ours
 
 
-def fit_keras(name, x, y, kind, epochs):
+def fit_keras(name, x, y, kind):
     """Class scores or predictions as a function of inputs."""
     shift, scale = (0.0, 1.0) if kind else (y.mean(), y.std())
     outputs = len(np.unique(y)) if kind == "softmax" else 1
@@ -100,7 +100,7 @@ def fit_keras(name, x, y, kind, epochs):
     dense = keras.layers.Dense(outputs, kernel_regularizer=prior)
     model = kl.LikelihoodModel(inputs, dense(inputs))
     options = {"temperature": 1.0} if kind else {}
-    decay = keras.optimizers.schedules.CosineDecay(0.01, epochs)
+    decay = keras.optimizers.schedules.CosineDecay(0.01, EPOCHS)
     model.compile(
         keras.optimizers.Adam(decay),
         loss=kl.losses.LikelihoodLoss(kind or "normal", **options),
@@ -108,82 +108,68 @@ def fit_keras(name, x, y, kind, epochs):
     target = (y - shift) / scale
     target = y if kind == "softmax" else target[:, None].astype("float32")
     x = x.astype("float32")
-    model.fit(x, target, batch_size=len(x), epochs=epochs, verbose=0)
+    model.fit(x, target, batch_size=len(x), epochs=EPOCHS, verbose=0)
     return lambda x: (
         shift
         + scale * model.predict(x.astype("float32"), batch_size=4096, verbose=0)
     )
 
 
-def score(found, y, kind):
+def score(predicted, y, kind):
     if kind == "softmax":
-        found = found - found.max(axis=1, keepdims=True)
-        return log_loss(y, np.exp(found) / np.exp(found).sum(1, keepdims=True))
+        return log_loss(y, softmax(predicted, axis=1))
     if kind == "bernoulli":
-        return log_loss(y, 1 / (1 + np.exp(-found[:, 0])))
-    return np.mean((np.ravel(found) - y) ** 2)
+        return log_loss(y, expit(predicted[:, 0]))
+    return np.mean((np.ravel(predicted) - y) ** 2)
 
 
-def measure(name, seed, epochs):
+def measure(name, seed):
     """Scores and seconds of processor time by method."""
-    make, peers, ours, _ = SETS[name]
+    make, peers, ours = SETS[name]
     x, y, rows = make(np.random.default_rng(seed))
     kind = {"digits": "softmax", "logistic": "bernoulli"}.get(name)
-    found = {}
+    results = {}
     for label, estimator in peers.items():
-        begun = time.process_time()
+        begin = time.process_time()
         estimator.fit(x[:rows], y[:rows])
-        seconds = time.process_time() - begun
+        seconds = time.process_time() - begin
         if kind:
-            predicted = estimator.predict_proba(x[rows:])
-            found[label] = log_loss(y[rows:], predicted), seconds
+            value = log_loss(y[rows:], estimator.predict_proba(x[rows:]))
         else:
-            predicted = estimator.predict(x[rows:])
-            found[label] = score(predicted, y[rows:], kind), seconds
+            value = score(estimator.predict(x[rows:]), y[rows:], kind)
+        results[label] = value, seconds
     for label in ours:
         keras.utils.set_random_seed(seed)
-        begun = time.process_time()
-        predict = fit_keras(label, x[:rows], y[:rows], kind, epochs)
-        seconds = time.process_time() - begun
-        found[label] = score(predict(x[rows:]), y[rows:], kind), seconds
+        begin = time.process_time()
+        predict = fit_keras(label, x[:rows], y[:rows], kind)
+        seconds = time.process_time() - begin
+        results[label] = score(predict(x[rows:]), y[rows:], kind), seconds
         keras.backend.clear_session()
-    for label, (value, seconds) in found.items():
-        if name == "AR(.9)":
-            value = value / np.mean(y[rows:] ** 2)
-        elif not kind:
-            value = value**0.5
-        found[label] = round(float(value), 4), round(seconds, 2)
-    return found
+    unit = np.mean(y[rows:] ** 2) if name == "AR(.9)" else 1
+    power = 1 if kind or name == "AR(.9)" else 0.5
+    return {
+        label: (round(float(value / unit) ** power, 4), round(seconds, 2))
+        for label, (value, seconds) in results.items()
+    }
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sets", nargs="+", default=[*SETS])
-    parser.add_argument("--epochs", type=int, default=300)
-    parser.add_argument("--seeds", type=int, help="at most so many seeds")
-    parser.add_argument("--json", type=pathlib.Path, help="results")
-    arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     results = {}
-    for name in arguments.sets:
-        seeds = min(arguments.seeds or 100, SETS[name][-1])
-        runs = [
-            measure(name, FIRST_SEED + seed, arguments.epochs)
-            for seed in range(seeds)
-        ]
+    for name in SETS:
+        runs = [measure(name, FIRST_SEED + seed) for seed in range(SEEDS)]
         results[name] = {}
         for method in runs[0]:
             scores, seconds = zip(*(run[method] for run in runs), strict=True)
             results[name][method] = {"scores": scores, "seconds": seconds}
-            error = np.std(scores) / max(len(scores) - 1, 1) ** 0.5
+            error = np.std(scores, ddof=1) / SEEDS**0.5
             values = " ".join(f"{value:.3f}" for value in scores)
             print(
                 f"{name:20}{method:18}{np.mean(scores):.3f} +- {error:.3f}  "
                 f"{np.median(seconds):5.1f} s  ({values})",
                 flush=True,
             )
-        if arguments.json:
-            arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

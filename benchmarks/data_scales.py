@@ -54,8 +54,8 @@ def error(rate, epochs, seed):
     model.compile(keras.optimizers.Adam(3e-3), loss=loss)
     y = kl.indexed(y) if scale else y
     model.fit(x, y, epochs=epochs, batch_size=32, verbose=0)
-    found = model.predict(new, verbose=0).ravel()
-    return float(np.sqrt(np.mean(np.square(found - truth))))
+    gap = model.predict(new, verbose=0).ravel() - truth
+    return float(np.sqrt(np.mean(np.square(gap))))
 
 
 def main():
@@ -63,9 +63,9 @@ def main():
     for seed in range(5):
         for epochs in EPOCHS:
             for name, rate in RATES.items():
-                found = round(error(rate, epochs, seed), 4)
+                value = round(error(rate, epochs, seed), 4)
                 run = {"seed": seed, "epochs": epochs, "rate": name}
-                results.append({**run, "error": found})
+                results.append({**run, "error": value})
                 print(results[-1], flush=True)
     RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 

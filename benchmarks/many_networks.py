@@ -49,22 +49,22 @@ class PerNetwork(keras.layers.Layer):
             self.bias.assign(np.broadcast_to(self.start, self.bias.shape))
 
     def call(self, inputs):
-        found = ops.einsum("bmi,mio->bmo", inputs, self.kernel) + self.bias
-        return found if self.constraint is None else self.constraint(found)
+        outputs = ops.einsum("bmi,mio->bmo", inputs, self.kernel) + self.bias
+        return outputs if self.constraint is None else self.constraint(outputs)
 
 
 class KeepBest(keras.callbacks.Callback):
-    """Keeps the weights of each network's best epoch on its own held rows."""
+    """Keeps each network's best epoch on its own held-out rows."""
 
     def __init__(self, x, y):
         super().__init__()
         self.x, self.y, self.best, self.kept = x, y, None, None
 
     def on_epoch_end(self, epoch, logs=None):
-        law = self.model.predict_distribution(
+        predicted = self.model.predict_distribution(
             self.x, batch_size=len(self.x), verbose=0
         )
-        nll = ops.convert_to_numpy(law.nll(self.y))
+        nll = ops.convert_to_numpy(predicted.nll(self.y))
         nll = nll.reshape(*nll.shape[:2], -1).mean(axis=(0, 2))
         weights = [w.numpy() for w in self.model.weights]
         if self.best is None:
@@ -82,7 +82,16 @@ class KeepBest(keras.callbacks.Callback):
                 variable.assign(value)
 
 
-def build(likelihood, networks, columns, constant=(), dropout=0.0):
+def build(
+    likelihood,
+    networks,
+    columns,
+    constant=(),
+    *,
+    dropout=0.0,
+    offset=None,
+    isolated=False,
+):
     """A model of `networks` networks with one hidden layer each.
 
     Args:
@@ -91,29 +100,35 @@ def build(likelihood, networks, columns, constant=(), dropout=0.0):
         columns: number of inputs.
         constant: names of parameters with one value for all inputs.
         dropout: share of hidden units left out, also when predicting.
+        offset: least scale, or `None` for the likelihood's constraint.
+        isolated: the parameters have a hidden layer of their own on the
+            features of the mean, and do not train these.
     """
     inputs = keras.Input((networks, columns))
-    hidden = ops.relu(PerNetwork(HIDDEN)(inputs))
+    hidden = features = ops.relu(PerNetwork(HIDDEN)(inputs))
     if dropout:
         hidden = keras.layers.Dropout(dropout)(hidden, training=True)
-    units = len(getattr(likelihood, "levels", (0,)))
+        features = hidden
+    if isolated:
+        features = ops.relu(PerNetwork(HIDDEN)(ops.stop_gradient(hidden)))
     constraint = likelihood.prediction_constraint
-    outputs = [PerNetwork(units, constraint=constraint)(hidden)]
+    outputs = [PerNetwork(1, constraint=constraint)(hidden)]
     for p in likelihood.parameters:
-        size = p.size_for(units) or 1
-        start = np.resize(p.constraint.inverse(p.initial), size)
-        outputs.append(
-            PerNetwork(
-                size,
-                start=start,
-                constant=p.name in constant,
-                constraint=p.constraint,
-            )(hidden)
+        constraint = p.constraint
+        if p.name == "scale" and offset:
+            constraint = kl.constraints.ShiftedSoftplus(offset)
+        size = p.size_for(1) or 1
+        layer = PerNetwork(
+            size,
+            start=np.resize(constraint.inverse(p.initial), size),
+            constant=p.name in constant,
+            constraint=constraint,
         )
+        outputs.append(layer(features))
     return kl.LikelihoodModel(inputs, outputs)
 
 
-def train(model, loss, train, held, epochs, batch_size, rate):
+def train(model, loss, train, held_out, epochs, batch_size, rate):
     """Trains by Adam with a rate that falls to 0; keeps the best epochs."""
     steps = epochs * int(np.ceil(len(train[0]) / batch_size))
     schedule = keras.optimizers.schedules.CosineDecay(rate, steps)
@@ -123,5 +138,5 @@ def train(model, loss, train, held, epochs, batch_size, rate):
         batch_size=batch_size,
         epochs=epochs,
         verbose=0,
-        callbacks=[KeepBest(*held)],
+        callbacks=[KeepBest(*held_out)],
     )

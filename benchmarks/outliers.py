@@ -1,30 +1,24 @@
 """ROC-AUC, AUPR and fit time of outlier detectors on the ODDS sets.
 
-    KERAS_LIKELIHOOD_DATA=... python benchmarks/outliers.py --json RESULTS
-    KERAS_LIKELIHOOD_DATA=... python benchmarks/outliers.py --only Auto
+    KERAS_LIKELIHOOD_DATA=... python benchmarks/outliers.py
+    python benchmarks/outliers.py --sets unseen
     python benchmarks/outliers.py --sets sklearn
-    python benchmarks/outliers.py --sets unseen --json UNSEEN
-    python benchmarks/outliers.py --sets generated --only Auto
-    python benchmarks/outliers.py --sets hard --only Auto IForest ECOD
-    python benchmarks/outliers.py --ranks
 
 Every detector is fitted, at its defaults, to the standardised rows of each set
 without labels. Its scores of the same rows are then evaluated with the labels.
-Random detectors run with `--seeds` seeds, and their mean is used. The script
+Random detectors run with five seeds, and their mean is used. The script
 prints mean ranks over the sets with their critical difference (Friedman,
 Nemenyi), medians and means. One of our networks is also scored by its
 reconstruction error, to show the effect of the scale. `Auto` contains an
 `AutoencoderScale` with the same seed, so its fit also gives the results of that
-detector. With `--json`, results are stored seed by seed, and a new run
-continues from them. The ranks of the stored runs are written to
+detector. Results are stored seed by seed in `docs/results/outliers_SETS.json`,
+and a new run continues from them. The ranks of the stored runs are written to
 `docs/results/outlier_ranks.json`.
 
-The settings of `Auto` were chosen with labels only on `--sets generated`. The
-defaults of `PCAScale` and `AutoencoderScale` were chosen on the ODDS sets.
-`--sets sklearn` takes sets that come with scikit-learn: the digits with one of
-the ten classes cut to 30 rows as outliers, and breast cancer with 20 malignant
-cases; `--sets unseen` scikit-learn's wines and irises, each class in turn cut
-to 10 rows as outliers.
+The defaults of `PCAScale` and `AutoencoderScale` were chosen on the ODDS sets
+and on `--sets sklearn`: the digits with one of the ten classes cut to 30 rows
+as outliers, and breast cancer with 20 malignant cases. `--sets unseen` takes
+scikit-learn's wines and irises, each class in turn cut to 10 rows as outliers.
 """
 
 import argparse
@@ -32,10 +26,10 @@ import importlib
 import json
 import os
 import pathlib
+import re
 import time
 import warnings
 
-import generated_tables
 import numpy as np
 import paired
 from sklearn.metrics import average_precision_score, roc_auc_score
@@ -47,24 +41,10 @@ SHALLOW = "Auto without its deep part"
 SEEDS = 5
 MEASURED = ("seeds", "auc", "aupr", "seconds")
 OURS = ("Auto", "PCAScale", "AutoencoderScale")
-PEERS = {
-    "LOF": "lof",
-    "FeatureBagging": "feature_bagging",
-    "ABOD": "abod",
-    "AutoEncoder": "auto_encoder",
-    "VAE": "vae",
-    "COPOD": "copod",
-    "ECOD": "ecod",
-    "PCA": "pca",
-    "OCSVM": "ocsvm",
-    "MCD": "mcd",
-    "KNN": "knn",
-    "HBOS": "hbos",
-    "IForest": "iforest",
-    "CBLOF": "cblof",
-    "INNE": "inne",
-    "GMM": "gmm",
-}
+PEERS = (
+    "LOF FeatureBagging ABOD AutoEncoder VAE COPOD ECOD PCA OCSVM MCD KNN HBOS "
+    "IForest CBLOF INNE GMM"
+).split()
 RANDOM = "FeatureBagging AutoEncoder VAE MCD IForest CBLOF INNE GMM".split()
 
 
@@ -106,28 +86,10 @@ def unseen_sets():
             yield f"{title} {outlier}", *cut(x, y == outlier, 10, random)
 
 
-def made_sets():
-    """Generated tables of every kind."""
-    for seed in range(3):
-        for kind in generated_tables.KINDS:
-            x, y = generated_tables.make_table(kind, 1000 + seed)
-            yield f"{kind} {seed}", x, y
-
-
-def hard_sets():
-    """Generated tables of every harder shape and kind."""
-    for shape in generated_tables.SHAPES:
-        for kind in generated_tables.KINDS:
-            x, y = generated_tables.make_table(kind, 1000, shape)
-            yield f"{shape} {kind}", x, y
-
-
 SETS = {
     "odds": odds_sets,
     "sklearn": sklearn_sets,
     "unseen": unseen_sets,
-    "generated": made_sets,
-    "hard": hard_sets,
 }
 
 
@@ -139,7 +101,8 @@ def make(name, seed):
         if name == SHALLOW:
             return outliers.AutoDetector(random_state=seed, steps=1)
         return getattr(outliers, name)(random_state=seed)
-    module = importlib.import_module(f"pyod.models.{PEERS[name]}")
+    path = re.sub("(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    module = importlib.import_module(f"pyod.models.{path}")
     options = {}
     if name in RANDOM:
         options["random_state"] = seed
@@ -148,31 +111,32 @@ def make(name, seed):
     return getattr(module, name)(**options)
 
 
-def measure(name, x, y, seeds):
-    """AUC, AUPR and seconds by what is scored, lists over the seeds."""
-    found = {}
-    for seed in seeds:
-        np.random.seed(seed)
-        detector = make(name, seed)
-        started = time.perf_counter()
-        try:
-            detector.fit(x)
-        except ValueError as error:
-            # CBLOF of PyOD finds no clusters that it accepts for some seeds.
-            print(f"{name}, seed {seed}: {error}", flush=True)
-            continue
-        seconds = time.perf_counter() - started
-        for title, score in scores_of(name, detector, x).items():
-            row = found.setdefault(title, {key: [] for key in MEASURED})
-            row["seeds"].append(seed)
-            row["auc"].append(round(roc_auc_score(y, score), 5))
-            row["aupr"].append(round(average_precision_score(y, score), 5))
-            row["seconds"].append(round(seconds, 2))
-        if name in OURS:
-            import keras
+def measure(name, x, y, seed):
+    """AUC, AUPR and seconds by what is scored."""
+    np.random.seed(seed)
+    detector = make(name, seed)
+    started = time.perf_counter()
+    try:
+        detector.fit(x)
+    except ValueError as error:
+        # CBLOF of PyOD finds no clusters that it accepts for some seeds.
+        print(f"{name}, seed {seed}: {error}", flush=True)
+        return {}
+    seconds = time.perf_counter() - started
+    results = {
+        title: {
+            "seeds": seed,
+            "auc": round(roc_auc_score(y, score), 5),
+            "aupr": round(average_precision_score(y, score), 5),
+            "seconds": round(seconds, 2),
+        }
+        for title, score in scores_of(name, detector, x).items()
+    }
+    if name in OURS:
+        import keras
 
-            keras.backend.clear_session()
-    return found
+        keras.backend.clear_session()
+    return results
 
 
 def scores_of(name, detector, x):
@@ -194,42 +158,36 @@ def scores_of(name, detector, x):
     return scores
 
 
-def run(names, sets, seeds, path):
+def run(sets, path):
     """Results by detector and set; seeds in the file are not run again."""
-    results = {}
-    if path and path.exists():
-        results = json.loads(path.read_text())
-    for name in names:
-        drawn = seeds if name in OURS or name in RANDOM else 1
+    results = json.loads(path.read_text()) if path.exists() else {}
+    for name in [*OURS, SHALLOW, *PEERS]:
+        drawn = SEEDS if name in OURS or name in RANDOM else 1
         for key, x, y in sets:
-            known = list(results.get(name, {}).get(key, {}).get("seeds", ()))
-            if len(known) >= drawn:
-                continue
+            done = list(results.get(name, {}).get(key, {}).get("seeds", ()))
             z = StandardScaler().fit_transform(x)
             # A seed with which a detector fails is replaced by a later one.
             for seed in range(2 * drawn):
-                if seed in known or len(known) >= drawn:
+                if seed in done or len(done) >= drawn:
                     continue
-                for title, row in measure(name, z, y, [seed]).items():
-                    known += row["seeds"] if title == name else []
+                for title, row in measure(name, z, y, seed).items():
+                    done += [seed] if title == name else []
                     merge(results.setdefault(title, {}), key, row)
                     print(
-                        f"{title:18}{key:14}{seed:3}{row['auc'][0]:7.3f}"
-                        f"{row['seconds'][0]:8.1f} s",
+                        f"{title:18}{key:14}{seed:3}{row['auc']:7.3f}"
+                        f"{row['seconds']:8.1f} s",
                         flush=True,
                     )
-                if path:
-                    path.write_text(json.dumps(results))
+                path.write_text(json.dumps(results))
     return results
 
 
 def merge(rows, key, new):
-    """Puts new seeds behind those of a set that are known."""
-    known = rows.setdefault(key, {name: [] for name in MEASURED})
-    for place, seed in enumerate(new["seeds"]):
-        if seed not in known["seeds"]:
-            for name in MEASURED:
-                known[name].append(new[name][place])
+    """Adds the measures of a new seed to those of a set."""
+    lists = rows.setdefault(key, {name: [] for name in MEASURED})
+    if new["seeds"] not in lists["seeds"]:
+        for name in MEASURED:
+            lists[name].append(new[name])
 
 
 def values(results, measure_name):
@@ -245,13 +203,6 @@ def values(results, measure_name):
         for name in names
     ]
     return np.array(table), names
-
-
-def ranks(table):
-    """Mean ranks over the sets, 1 for the best, and the least difference
-    of two that is significant at 5 % by Nemenyi's test."""
-    mean, _, least = paired.mean_ranks(table)
-    return mean, least
 
 
 def rank_table(results):
@@ -287,44 +238,30 @@ def among_peers(results):
     for name in [*OURS, SHALLOW]:
         alone = {n: results[n] for n in (name, *PEERS) if n in results}
         table, names = values(alone, "auc")
-        found = dict(zip(names, ranks(table)[0], strict=True))
-        mine = float(found.pop(name))
-        rows[name] = [round(mine, 2), round(float(min(found.values())), 2)]
+        ranks = dict(zip(names, paired.mean_ranks(table)[0], strict=True))
+        mine = float(ranks.pop(name))
+        rows[name] = [round(mine, 2), round(float(min(ranks.values())), 2)]
     return {"columns": ["rank", "rank of the best peer"], "rows": rows}
 
 
-def write_ranks():
-    """Stores the tables of both runs in `docs/results/outlier_ranks.json`."""
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sets", choices=SETS, default="odds")
+    chosen = parser.parse_args().sets
+    warnings.filterwarnings("ignore")
+    path = RESULTS / f"outliers_{chosen}.json"
+    print(rank_table(run(list(SETS[chosen]()), path)))
     odds, unseen = (
-        json.loads((RESULTS / f"{name}.json").read_text())
-        for name in ("outliers", "outliers_unseen")
+        json.loads((RESULTS / f"outliers_{name}.json").read_text())
+        for name in ("odds", "unseen")
     )
     tables = {
         "odds": rank_table(odds),
         "unseen": rank_table(unseen),
         "among peers": among_peers(odds),
     }
-    path = RESULTS / "outlier_ranks.json"
-    path.write_text(json.dumps(tables, indent=1) + "\n")
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sets", choices=SETS, default="odds")
-    parser.add_argument("--only", nargs="+", default=[*OURS, SHALLOW, *PEERS])
-    parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument(
-        "--json", type=pathlib.Path, help="results, continued where it exists"
-    )
-    parser.add_argument(
-        "--ranks", action="store_true", help="of the stored results alone"
-    )
-    args = parser.parse_args()
-    warnings.filterwarnings("ignore")
-    if not args.ranks:
-        sets = list(SETS[args.sets]())
-        print(rank_table(run(args.only, sets, args.seeds, args.json)))
-    write_ranks()
+    ranks = RESULTS / "outlier_ranks.json"
+    ranks.write_text(json.dumps(tables, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,129 +1,36 @@
-"""Other recalibrators, for `benchmarks/recalibration.py`.
+"""Other recalibrators, for `recalibration.py` and `arena.py`.
 
-Each is a generator function of (validation, test): it fits up to its first
-`yield`, and then yields calibrated test probabilities. Methods that are not in
-an installed package are implemented here: ensemble temperature scaling (Zhang
-and others, 2020), Dirichlet calibration with its off-diagonal and intercept
-penalty (Kull and others, 2019), and isotonic curves mixed with temperature
-scaling.
+Each is a function of (validation, test) to calibrated test probabilities. Both
+are dicts, with `logits` of networks or probabilities `p` of the arena, and `y`.
+Dirichlet calibration with its off-diagonal and intercept penalty (Kull and
+others, 2019) and isotonic curves mixed with temperature scaling are implemented
+here.
 """
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import log_softmax, logsumexp, softmax
+from scipy.special import log_softmax, softmax
 
 FOLDS = 5
 PENALTIES = tuple(10.0**power for power in range(5, -4, -1))
 """Of Dirichlet calibration, from strong to weak; it stops past the best."""
 
 
-def uncalibrated(val, test):
-    yield
-    yield softmax(test["logits"].astype("float64"), axis=1)
-
-
-def scikit_learn(val, test):
-    from sklearn.base import BaseEstimator, ClassifierMixin
-    from sklearn.calibration import CalibratedClassifierCV
-    from sklearn.frozen import FrozenEstimator
-
-    class Logits(ClassifierMixin, BaseEstimator):
-        def __init__(self, classes=2):
-            self.classes = classes
-
-        @property
-        def classes_(self):
-            return np.arange(self.classes)
-
-        def fit(self, x, y):
-            return self
-
-        def __sklearn_is_fitted__(self):
-            return True
-
-        def decision_function(self, x):
-            return x
-
-        def predict(self, x):
-            return x.argmax(axis=1)
-
-    base = Logits(val["logits"].shape[1])
-    model = CalibratedClassifierCV(FrozenEstimator(base), method="temperature")
-    model.fit(val["logits"], val["y"])
-    yield
-    yield model.predict_proba(test["logits"])
-
-
-def netcal(val, test):
-    from netcal.scaling import TemperatureScaling
-
-    # Its solver takes differences of the NLL: in float32 they are noise, and
-    # it returns its input.
-    scaling = TemperatureScaling()
-    scaling.fit(softmax(val["logits"].astype("float64"), axis=1), val["y"])
-    yield
-    yield scaling.transform(softmax(test["logits"].astype("float64"), axis=1))
+def probabilities(data):
+    return data["p"] if "p" in data else softmax(data["logits"], axis=1)
 
 
 def probmetrics(name):
+    """A calibrator of probmetrics."""
+
     def run(val, test):
         from probmetrics.calibrators import get_calibrator
 
         calibrator = get_calibrator(name)
-        calibrator.fit(softmax(val["logits"], axis=1), val["y"])
-        yield
-        yield calibrator.predict_proba(softmax(test["logits"], axis=1))
+        calibrator.fit(probabilities(val), val["y"])
+        return calibrator.predict_proba(probabilities(test))
 
     return run
-
-
-def lbfgs_loop(val, test):
-    """Temperature scaling as most scripts do it: torch's LBFGS, lr 0.01."""
-    import torch
-
-    logits = torch.from_numpy(val["logits"].astype("float32"))
-    labels = torch.from_numpy(val["y"].astype("int64"))
-    temperature = torch.nn.Parameter(torch.full((1,), 1.5))
-    criterion = torch.nn.CrossEntropyLoss()
-    optimizer = torch.optim.LBFGS([temperature], lr=0.01, max_iter=50)
-
-    def closure():
-        optimizer.zero_grad()
-        loss = criterion(logits / temperature, labels)
-        loss.backward()
-        return loss
-
-    optimizer.step(closure)
-    yield
-    yield softmax(test["logits"] / temperature.item(), axis=1)
-
-
-def ensemble_temperature_scaling(val, test):
-    """w1 softmax(z / T) + w2 softmax(z) + w3 / classes, all fitted."""
-    z, y = val["logits"].astype("float64"), val["y"]
-    classes, rows = z.shape[1], np.arange(len(y))
-    # Only the temperature changes, and only what the labels get counts.
-    z = z - z.max(axis=1, keepdims=True)
-    as_it_is = log_softmax(z, axis=1)[rows, y]
-
-    def loss(packed):
-        warmth = np.exp(-packed[0])
-        warm = warmth * z[rows, y] - np.log(np.exp(warmth * z).sum(axis=1))
-        parts = np.stack([warm, as_it_is, np.full(len(y), -np.log(classes))])
-        weights = log_softmax(np.append(packed[1:], 0.0))
-        return -logsumexp(weights[:, None] + parts, axis=0).mean()
-
-    found = minimize(
-        loss, [0.5, 2.0, 0.0], method="Nelder-Mead", options={"maxiter": 200}
-    ).x
-    yield
-    logits = test["logits"].astype("float64")
-    weights = softmax(np.append(found[1:], 0.0))
-    yield (
-        weights[0] * softmax(logits * np.exp(-found[0]), axis=1)
-        + weights[1] * softmax(logits, axis=1)
-        + weights[2] / classes
-    )
 
 
 def _affine(x, y, off_diagonal, intercept):
@@ -171,9 +78,8 @@ def dirichlet(val, test):
             break
     best = min(scores, key=scores.get)
     matrix, bias = _affine(x, y, best, best)
-    yield
     x = np.maximum(log_softmax(test["logits"].astype("float64"), axis=1), -30)
-    yield softmax(x @ matrix + bias, axis=1)
+    return softmax(x @ matrix + bias, axis=1)
 
 
 def isotonic_mix(val, test):
@@ -208,22 +114,8 @@ def isotonic_mix(val, test):
     shares = np.linspace(0, 1, 101)
     nll = [-np.log((1 - s) * held[0] + s * held[1]).mean() for s in shares]
     share, apply = shares[int(np.argmin(nll))], fit(z, y)
-    yield
     p, q = apply(test["logits"])
-    yield (1 - share) * p + share * q
-
-
-PEERS = {
-    "scikit-learn TS": scikit_learn,
-    "netcal TS": netcal,
-    "probmetrics TS": probmetrics("ts-mix"),
-    "probmetrics SVS": probmetrics("svs"),
-    "probmetrics SMS": probmetrics("logistic"),
-    "torch LBFGS loop": lbfgs_loop,
-    "ETS": ensemble_temperature_scaling,
-    "Dirichlet": dirichlet,
-    "isotonic mix": isotonic_mix,
-}
+    return (1 - share) * p + share * q
 
 
 def auto(val, test):
@@ -231,19 +123,6 @@ def auto(val, test):
 
     fitted = AutoScaling().fit_arrays(val["p"], val["y"], from_logits=False)
     return fitted.calibrate(test["p"], from_logits=False)
-
-
-def of_probabilities(name):
-    """A calibrator of probmetrics, for the arena."""
-
-    def run(val, test):
-        from probmetrics.calibrators import get_calibrator
-
-        calibrator = get_calibrator(name)
-        calibrator.fit(val["p"], val["y"])
-        return calibrator.predict_proba(test["p"])
-
-    return run
 
 
 def cross_validated(method):
@@ -280,14 +159,23 @@ def venn_abers(val, test):
     )
 
 
+NETWORKS = {
+    "probmetrics SVS": probmetrics("svs"),
+    "probmetrics SMS": probmetrics("logistic"),
+    "Dirichlet": dirichlet,
+    "isotonic mix": isotonic_mix,
+}
+"""For networks."""
+
+
 ARENA = {
     "none": lambda val, test: test["p"],
     "temperature": cross_validated("temperature"),
     "isotonic": cross_validated("isotonic"),
-    "beta": of_probabilities("beta"),
+    "beta": probmetrics("beta"),
     "Venn-Abers": venn_abers,
-    "SMS or affine": of_probabilities("logistic"),
-    "SMS": of_probabilities("sms"),
+    "SMS or affine": probmetrics("logistic"),
+    "SMS": probmetrics("sms"),
     "AutoScaling": auto,
 }
-"""Functions of (validation, test), dicts of `p` and `y`, for the arena."""
+"""For the arena."""

@@ -16,7 +16,7 @@ SDIST_FILES = (
     "README.md LICENSE CHANGELOG.md CITATION.cff CONTRIBUTING.md Makefile "
     "CODE_OF_CONDUCT.md SECURITY.md "
     "pyproject.toml keras_likelihood/__init__.py tests/contracts.py "
-    "docs/conf.py docs/_static/three_losses.png benchmarks/paper/run_all.py "
+    "docs/conf.py docs/_static/three_losses.png benchmarks/paper/priors.py "
     "benchmarks/outliers.py"
 ).split()
 LARGEST = 2_000_000

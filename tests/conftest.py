@@ -4,9 +4,7 @@ import collections
 import contextlib
 import gc
 import os
-import pathlib
 import shutil
-import sys
 import tempfile
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -148,29 +146,6 @@ def rng():
     import numpy as np
 
     return np.random.default_rng(0)
-
-
-@pytest.fixture
-def import_from(monkeypatch):
-    """Lets a test import scripts from folders, and unloads them afterwards."""
-    before, folders = set(sys.modules), []
-
-    def add(*paths):
-        for path in paths:
-            monkeypatch.syspath_prepend(str(path))
-            folders.append(path)
-
-    yield add
-    for name in set(sys.modules) - before:
-        path = getattr(sys.modules[name], "__file__", None)
-        if path and pathlib.Path(path).parent in folders:
-            del sys.modules[name]
-
-
-@pytest.fixture
-def beside(import_from):
-    """Lets studies of the paper import the modules in their folder."""
-    import_from(pathlib.Path(__file__).parents[1] / "benchmarks" / "paper")
 
 
 @pytest.fixture

@@ -33,11 +33,10 @@ class Family(typing.NamedTuple):
     activation: str | None = None
 
 
+SOFTPLUS = 1, "softplus"
 FAMILIES = {
     "one scale": [
-        Family("normal", "real"),
-        Family("laplace", "real"),
-        Family("logistic", "real"),
+        Family(name, "real") for name in ("normal", "laplace", "logistic")
     ],
     "two parameters": [
         Family("student_t", "real"),
@@ -45,31 +44,30 @@ FAMILIES = {
         Family("huber", "real"),
     ],
     "no parameter": [
-        Family("poisson", "count", None, activation="softplus"),
-        Family("exponential", "positive", None, activation="softplus"),
+        Family("poisson", "count", None, *SOFTPLUS),
+        Family("exponential", "positive", None, *SOFTPLUS),
     ],
     "constrained prediction": [
-        Family("gamma", "share", "shape", activation="softplus"),
-        Family("beta", "share", "concentration", activation="sigmoid"),
-        Family("log_normal", "share", activation="softplus"),
-        Family("negative_binomial", "count", "dispersion", 1, "softplus"),
-        Family("weibull", "share", "shape", activation="softplus"),
+        Family("gamma", "share", "shape", *SOFTPLUS),
+        Family("beta", "share", "concentration", 1, "sigmoid"),
+        Family("log_normal", "share", "scale", *SOFTPLUS),
+        Family("negative_binomial", "count", "dispersion", *SOFTPLUS),
+        Family("weibull", "share", "shape", *SOFTPLUS),
         Family("transformed(normal,log)", "share", "scale", 1, "exponential"),
     ],
     "angle": [Family("von_mises", "real", "concentration")],
-    "classes": [Family("softmax", "class", "temperature", units=3)],
+    "classes": [Family("softmax", "class", "temperature", 3)],
     "binary or ordered": [
         Family("bernoulli", "binary", "temperature"),
         Family("ordinal(4)", "count", "gaps"),
     ],
-    "quantiles": [Family("quantiles([0.2,0.7])", "real", units=2)],
+    "quantiles": [Family("quantiles([0.2,0.7])", "real", "scale", 2)],
     "vector": [
-        Family("multivariate_normal(covariance=full)", "vector", units=2),
-        Family(
-            "multivariate_student_t(covariance=low_rank,rank=1)",
-            "vector",
-            units=2,
-        ),
+        Family(f"multivariate_{name})", "vector", "scale", 2)
+        for name in (
+            "normal(covariance=full",
+            "student_t(covariance=low_rank,rank=1",
+        )
     ],
     "mixture": [Family("mixture(normal,components=2)", "real")],
     "censored, rounded or truncated": [
@@ -78,16 +76,13 @@ FAMILIES = {
         Family("truncated(normal,low=0.0,high=3.0)", "positive"),
     ],
     "zero inflated or positive mixture": [
-        Family("mixture(gamma,components=2)", "share", "shape", 1, "softplus"),
-        Family(
-            "zero_inflated(poisson)", "count", "zero_probability", 1, "softplus"
-        ),
-        Family(
-            "zero_inflated(negative_binomial)",
-            "count",
-            "dispersion",
-            1,
-            "softplus",
+        Family("mixture(gamma,components=2)", "share", "shape", *SOFTPLUS),
+        *(
+            Family(f"zero_inflated({name})", "count", parameter, *SOFTPLUS)
+            for name, parameter in (
+                ("poisson", "zero_probability"),
+                ("negative_binomial", "dispersion"),
+            )
         ),
     ],
 }
@@ -98,25 +93,14 @@ take turns in the cases."""
 FACTORS = {
     "likelihood": tuple(FAMILIES),
     "source": ("head", "global in the head", "global in the loss", "data"),
-    "regularizer": (
-        "none",
-        "l2",
-        "DRidge",
-        "DLasso",
-        "MultiRidge",
-        "MultiLasso",
-    ),
+    "regularizer": tuple("none l2 DRidge DLasso MultiRidge MultiLasso".split()),
     "model": ("functional", "Sequential", "subclassed", "ensemble"),
     "data": ("arrays", "PyDataset", "generator", "tf.data"),
     "precision": ("float32", "mixed_bfloat16", "mixed_float16"),
-    "weights": (
-        "no weights",
-        "weights",
-        "zeros",
-        "masks",
-        "weights and masks",
+    "weights": tuple(
+        "no weights|weights|zeros|masks|weights and masks".split("|")
     ),
-    "run": ("plain", "eager", "steps_per_execution", "clipnorm", "validation"),
+    "run": tuple("plain eager steps_per_execution clipnorm validation".split()),
     "adapt": ("no adapt", "adapt"),
 }
 """The first value of a factor is the plainest one."""
@@ -187,9 +171,6 @@ def covering_array(factors, allowed):
     Args:
         factors: dict of the values of each factor.
         allowed: function of a dict of some factors to whether they may meet.
-
-    Returns:
-        List of tuples with one value of every factor.
     """
     values = [[(f, v) for v in vs] for f, vs in factors.items()]
     missing = {
@@ -199,24 +180,19 @@ def covering_array(factors, allowed):
         if allowed(dict(pair))
     }
     cases = []
+
+    def worth(case, factor):
+        # Ties go to the value that is used least.
+        pairs = _sorted_pairs(case, factors)
+        used = sum(case[factor] == past[factor] for past in cases)
+        return sum(pair in missing for pair in pairs), -used
+
     while missing:
         case = dict(next(iter(missing)))
-        for factor in factors:
-            if factor in case:
-                continue
-            options = [
-                {**case, factor: v}
-                for v in factors[factor]
-                if allowed({**case, factor: v})
-            ]
-            # Ties go to the value that is used least.
-            case = max(
-                options,
-                key=lambda c: (
-                    sum(p in missing for p in _sorted_pairs(c, factors)),
-                    -sum(c[factor] == past[factor] for past in cases),
-                ),
-            )
+        for factor in [f for f in factors if f not in case]:
+            options = ({**case, factor: v} for v in factors[factor])
+            options = filter(allowed, options)
+            case = max(options, key=lambda c, f=factor: worth(c, f))
         for pair in _sorted_pairs(case, factors):
             missing.pop(pair, None)
         cases.append(case)

@@ -39,14 +39,6 @@ def test_version_is_the_installed_one():
     assert importlib.metadata.version("keras-likelihood") == kl.__version__
 
 
-def test_every_public_name_exists_and_is_documented():
-    for module in (kl, kl.constraints, kl.layers, kl.likelihoods, kl.losses):
-        assert module.__doc__
-        for name in getattr(module, "__all__", []):
-            thing = getattr(module, name)
-            assert isinstance(thing, str) or thing.__doc__, name
-
-
 def test_only_the_backend_room_imports_frameworks():
     pattern = re.compile(r"^\s*(import|from) (tensorflow|jax|torch)\b", re.M)
     for path in (ROOT / "keras_likelihood").rglob("*.py"):

@@ -1,23 +1,14 @@
 """Paired comparisons of the studies: intervals and mean ranks."""
 
-import pathlib
-
 import numpy as np
 import pytest
 
 pytestmark = [pytest.mark.one_backend, pytest.mark.pages]
 stats = pytest.importorskip("scipy.stats")
+paired = pytest.importorskip("paired")
 
 
-@pytest.fixture
-def paired(import_from):
-    import_from(pathlib.Path(__file__).parents[1] / "benchmarks")
-    import paired
-
-    return paired
-
-
-def test_interval_is_that_of_a_paired_t_test(paired, rng):
+def test_interval_is_that_of_a_paired_t_test(rng):
     first, second = rng.normal(size=(2, 10))
     mean, low, high = paired.difference(first, second)
     expected = stats.ttest_rel(first, second).confidence_interval(0.95)
@@ -32,7 +23,7 @@ def test_interval_is_that_of_a_paired_t_test(paired, rng):
         paired.difference([1.0], [2.0])
 
 
-def test_mean_ranks(paired):
+def test_mean_ranks():
     """The critical difference of Demsar's Table 5: q = 2.343 of 3 methods."""
     scores = [[3, 3, 3, 2], [2, 2, 2, 3], [1, 1, 1, 1]]
     ranks, p, least = paired.mean_ranks(scores)

@@ -15,8 +15,8 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
 
 FOLDER = pathlib.Path(__file__).parents[1] / "benchmarks" / "paper"
-OTHERS = "get_data recipe results run_all train_classifiers".split()
-OTHERS += ["auto_encoders", "corrupted_images"]  # These want a GPU.
+OTHERS = "get_data recipe results".split()
+OTHERS += ["auto_encoders", "corrupted_images"]  # These need a GPU.
 SCRIPTS = sorted(
     path.stem for path in FOLDER.glob("*.py") if path.stem not in OTHERS
 )
@@ -55,7 +55,7 @@ def run_quickly(name, folder, monkeypatch):
 
 @pytest.mark.parametrize("name", SCRIPTS)
 @pytest.mark.usefixtures("made_up_data")
-def test_study_records_its_results(name, tmp_path, monkeypatch, beside):
+def test_study_records_its_results(name, tmp_path, monkeypatch):
     study = json.loads(
         (path := run_quickly(name, tmp_path, monkeypatch)).read_text()
     )

@@ -18,7 +18,7 @@ does the same with scikit-learn's digits and one hidden layer, on a CPU.
 
 import keras
 import numpy as np
-from get_data import cifar10
+from get_data import cifar
 from keras import layers
 from results import Mosaic, mean_and_error, parallel, parser, record
 from sklearn.datasets import load_digits
@@ -112,7 +112,7 @@ def read(count):
     if count is None:
         x, y = load_digits(return_X_y=True)
         return (x / 16).astype("float32"), y.astype("int32")
-    (x, y), _ = cifar10()
+    (x, y), _ = cifar()
     x, y = x[:count], y[:count]
     return x.astype("float32") / 255, y.reshape(-1).astype("int32")
 

@@ -108,10 +108,8 @@ def _regression_arrays(file):
     path = local(file)
     if path is None:
         rows = list(from_tfds(file, "train"))
-        names = sorted(rows[0]["features"])
-        x = [[row["features"][name] for name in names] for row in rows]
-        y = [row["quality"] for row in rows]
-        return np.array(x, "float64"), np.array(y, "float64")
+        x = [[v for _, v in sorted(row["features"].items())] for row in rows]
+        return np.array(x, "float64"), np.array([r["quality"] for r in rows])
     with np.load(path) as arrays:
         return arrays["X"].astype("float64"), arrays["y"].astype("float64")
 
@@ -122,9 +120,9 @@ def logits(name: str) -> dict:
         return {key: file[key] for key in file.files}
 
 
-def cifar10():
+def cifar(name: str = "cifar10"):
     """`(x_train, y_train), (x_test, y_test)`, images as uint8."""
-    name = "images/cifar10_jpeg90.npz"
+    name = f"images/{name}_jpeg90.npz"
     path = local(name)
     if path is None:
         return tuple(_labelled(name, split) for split in ("train", "test"))

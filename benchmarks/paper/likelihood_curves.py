@@ -19,23 +19,20 @@ MARGINS = (-1.0, 0.5, 1.0, 2.0)
 ACCURACIES = (0.6, 0.75, 0.9, 0.95)
 
 
-def as_numpy(tensor):
-    return keras.ops.convert_to_numpy(tensor)[:, 0]
-
-
 def normal_nll(error, scales):
     """NLL of a target `error` away from the prediction, over the scales."""
     scales = scales[:, None]
-    law = kl.likelihoods.Normal(np.zeros_like(scales), scale=scales)
-    return as_numpy(law.nll(np.full_like(scales, error)))
+    normal = kl.likelihoods.Normal(np.zeros_like(scales), scale=scales)
+    nll = normal.nll(np.full_like(scales, error))
+    return keras.ops.convert_to_numpy(nll)[:, 0]
 
 
 def softmax_nll(margin, temperatures):
     """NLL of the first of two classes, `margin` ahead in the logits."""
     logits = np.zeros((len(temperatures), 2), "float32")
     logits[:, 0] = margin
-    law = kl.likelihoods.Softmax(logits, temperature=temperatures[:, None])
-    nll = law.nll(np.zeros(len(temperatures), "int32"))
+    softmax = kl.likelihoods.Softmax(logits, temperature=temperatures[:, None])
+    nll = softmax.nll(np.zeros(len(temperatures), "int32"))
     return keras.ops.convert_to_numpy(nll).reshape(-1)
 
 
@@ -44,22 +41,18 @@ def draw(scales):
     figure, axes = plt.subplots(2, 2, figsize=(WIDTH, 6))
     axes = axes.T.ravel()
     grid = np.linspace(-3, 3, 201, dtype="float32")
-    for scale in (0.5, 1.0, 2.0):
-        density = np.exp(-normal_nll_of_grid(grid, scale))
-        axes[0].plot(grid, density, label=f"sigma = {scale}")
+    for scale in np.array([[0.5], [1.0], [2.0]], "float32"):
+        density = [np.exp(-normal_nll(error, scale))[0] for error in grid]
+        axes[0].plot(grid, density, label=f"sigma = {scale[0]}")
         # Two classes: the probability of the first as its logit moves.
-        chance = [
-            np.exp(-softmax_nll(z, np.array([scale], "float32")))[0]
-            for z in grid
-        ]
-        axes[2].plot(grid, chance, label=f"temperature = {scale}")
+        chance = [np.exp(-softmax_nll(margin, scale))[0] for margin in grid]
+        axes[2].plot(grid, chance, label=f"temperature = {scale[0]}")
     for error in ERRORS:
-        (line,) = axes[1].plot(scales, normal_nll(error, scales))
-        line.set_label(f"error {error}")
+        nll = normal_nll(error, scales)
+        axes[1].plot(scales, nll, label=f"error {error}")
     for margin in MARGINS:
-        axes[3].plot(
-            scales, softmax_nll(margin, scales), label=f"margin {margin}"
-        )
+        nll = softmax_nll(margin, scales)
+        axes[3].plot(scales, nll, label=f"margin {margin}")
     axes[0].set(title="normal density", xlabel="error")
     axes[1].set(title="normal NLL", xlabel="sigma", xscale="log", ylim=(-1, 6))
     axes[2].set(title="softmax probability", xlabel="margin of the logits")
@@ -68,11 +61,6 @@ def draw(scales):
     for axis in axes:
         axis.legend()
     return figure
-
-
-def normal_nll_of_grid(grid, scale):
-    law = kl.likelihoods.Normal(np.zeros_like(grid)[:, None], scale=scale)
-    return as_numpy(law.nll(grid[:, None]))
 
 
 def gradients(error, variance=0.75, step=1e-3):
@@ -86,47 +74,31 @@ def gradients(error, variance=0.75, step=1e-3):
 def main():
     options = parser(__doc__).parse_args()
     scales = np.geomspace(0.1, 10, 41 if options.quick else 801)
-    scales = scales.astype("float32")
-    best = {e: scales[normal_nll(e, scales).argmin()] for e in ERRORS}
-    heats = {}
+    scales, one = scales.astype("float32"), np.ones(1, "float32")
+    normal, softmax = {}, {}
+    for error in ERRORS:
+        nll = normal_nll(error, scales)
+        at_one = normal_nll(error, one)[0]
+        normal[f"error {error}"] = [scales[nll.argmin()], nll.min(), at_one]
     for accuracy in ACCURACIES:
         right, wrong = (softmax_nll(margin, scales) for margin in (1.0, -1.0))
         mean = accuracy * right + (1 - accuracy) * wrong
-        heats[accuracy] = scales[mean.argmin()]
-    truth = {a: 1 / np.log(a / (1 - a)) for a in ACCURACIES}
-    data = {
-        "largest_gap": max(abs(best[e] / e - 1) for e in ERRORS),
-        "largest_gap_softmax": max(
-            abs(heats[a] / truth[a] - 1) for a in ACCURACIES
-        ),
-        "step": scales[1] / scales[0] - 1,
-        "tables": {
-            "normal": {
-                "columns": ["best sigma", "NLL there", "NLL at sigma = 1"],
-                "rows": {
-                    f"error {e}": [
-                        best[e],
-                        normal_nll(e, scales).min(),
-                        normal_nll(e, np.ones(1, "float32"))[0],
-                    ]
-                    for e in ERRORS
-                },
-            },
-            "softmax": {
-                "columns": ["best temperature", "1 / logit(accuracy)"],
-                "rows": {
-                    f"accuracy {a}": [heats[a], truth[a]] for a in ACCURACIES
-                },
-            },
-            "variance gradient": {
-                "columns": ["measured", "equation 8"],
-                "rows": {f"error {e}": gradients(e) for e in ERRORS},
-            },
-        },
+        truth = 1 / np.log(accuracy / (1 - accuracy))
+        softmax[f"accuracy {accuracy}"] = [scales[mean.argmin()], truth]
+    slopes = {f"error {error}": gradients(error) for error in ERRORS}
+    tables = {
+        "normal": (["best sigma", "NLL there", "NLL at sigma = 1"], normal),
+        "softmax": (["best temperature", "1 / logit(accuracy)"], softmax),
+        "variance gradient": (["measured", "equation 8"], slopes),
     }
-    record(
-        "likelihood_curves", data, {"curves": draw(scales)}, quick=options.quick
-    )
+    data = {
+        "tables": {
+            name: {"columns": columns, "rows": rows}
+            for name, (columns, rows) in tables.items()
+        }
+    }
+    figures = {"curves": draw(scales)}
+    record("likelihood_curves", data, figures, quick=options.quick)
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ def read(key):
 
 def peers(sets):
     """Median AUC over the sets of the stored detectors, and of each set."""
-    path = FOLDER.parent / "results" / "outliers.json"
+    path = FOLDER.parent / "results" / "outliers_odds.json"
     stored = json.loads(path.read_text())
     ours = "Auto", "AutoencoderScale", "PCAScale"
     return {

@@ -81,8 +81,8 @@ def recalibrated(method, data, seeds, reading):
     arrays = [
         np.repeat(part[None], seeds, 0) for part in (data["logits_test"], test)
     ]
-    found = keras.Model(inputs, scores / heat)(arrays)
-    return keras.ops.convert_to_numpy(found), seconds
+    logits = keras.Model(inputs, scores / heat)(arrays)
+    return keras.ops.convert_to_numpy(logits), seconds
 
 
 def standardised(val, test):
@@ -124,9 +124,9 @@ def study(name, reading, seeds):
     for method in METHODS:
         if method == "LFS" and "features_val" not in data:
             continue
-        found, seconds[method] = recalibrated(method, data, seeds, options)
+        test, seconds[method] = recalibrated(method, data, seeds, options)
         scores[method] = [
-            measures(data["y_test"], softmax(one, axis=1)) for one in found
+            measures(data["y_test"], softmax(one, axis=1)) for one in test
         ]
     return {"scores": scores, "seconds": seconds}
 
@@ -181,29 +181,21 @@ def main():
         for reading in readings
     }
     columns = ["Uncalibrated", *PEERS, *METHODS, "perfect"]
-    for reading, found in data["each_seed"].items():
+    for reading, by_network in data["each_seed"].items():
         for place, measure in enumerate(("ECE", "NLL")):
-            rows = {
-                key: {
-                    name: values[place] for name, values in fixed[key].items()
-                }
-                | {
-                    name: float(np.mean([seed[place] for seed in values]))
-                    for name, values in one["scores"].items()
-                }
-                for key, one in found.items()
-            }
-            data["tables"][f"{measure}, {reading}"] = {
-                "columns": columns,
-                "rows": {
-                    k: [r.get(c) for c in columns] for k, r in rows.items()
-                },
-            }
+            rows = {}
+            for key, one in by_network.items():
+                row = {name: v[place] for name, v in fixed[key].items()}
+                for name, values in one["scores"].items():
+                    row[name] = float(np.mean([v[place] for v in values]))
+                rows[key] = [row.get(column) for column in columns]
+            table = {"columns": columns, "rows": rows}
+            data["tables"][f"{measure}, {reading}"] = table
         data["tables"][f"seconds, {reading}"] = {
             "columns": list(METHODS),
             "rows": {
                 key: [one["seconds"].get(m) for m in METHODS]
-                for key, one in found.items()
+                for key, one in by_network.items()
             },
         }
     record("recalibrated_classifiers", data, quick=options.quick)

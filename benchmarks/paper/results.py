@@ -8,7 +8,6 @@ is a smoke test, and its results go to a temporary folder instead.
 
 import argparse
 import concurrent.futures
-import importlib.metadata
 import io
 import json
 import multiprocessing
@@ -17,6 +16,7 @@ import pathlib
 import sys
 import tempfile
 import time
+from importlib.metadata import version
 
 import numpy as np
 
@@ -27,7 +27,7 @@ WIDTH = 9.6
 """Inches of the widest figures: more, and letters are small on the page."""
 BELOW = "outside lower center"
 """Where a legend of all panels stands."""
-PACKAGES = "keras tensorflow jax torch numpy scipy scikit-learn".split()
+PACKAGES = "keras", "numpy", "scipy", "scikit-learn"
 _started = time.perf_counter()
 
 
@@ -116,7 +116,7 @@ def record(name: str, data: dict, figures=None, *, quick: bool = False):
         "backend": keras.backend.backend(),
         "seconds": round(time.perf_counter() - _started, 1),
         "cores": os.cpu_count(),
-        "versions": dict(_versions()),
+        "versions": {name: version(name) for name in PACKAGES},
         "figures": pictures,
         "data": data,
     }
@@ -134,31 +134,25 @@ def record(name: str, data: dict, figures=None, *, quick: bool = False):
     return path
 
 
-def mean_and_error(found: dict) -> dict:
+def mean_and_error(repeats: dict) -> dict:
     """Means over repeats and their standard errors, as a table has them.
 
     Args:
-        found: by row, an array-like `(repeats, columns)`.
+        repeats: by row, an array-like `(repeats, columns)`.
 
     Returns:
         `rows` and, if there are several repeats, `errors`.
     """
-    found = {name: np.asarray(values, float) for name, values in found.items()}
-    made = {"rows": {n: list(v.mean(axis=0)) for n, v in found.items()}}
-    if all(len(values) > 1 for values in found.values()):
-        made["errors"] = {
+    arrays = {
+        name: np.asarray(values, float) for name, values in repeats.items()
+    }
+    table = {"rows": {n: list(v.mean(axis=0)) for n, v in arrays.items()}}
+    if all(len(values) > 1 for values in arrays.values()):
+        table["errors"] = {
             name: list(values.std(axis=0, ddof=1) / len(values) ** 0.5)
-            for name, values in found.items()
+            for name, values in arrays.items()
         }
-    return made
-
-
-def _versions():
-    for package in PACKAGES:
-        try:
-            yield package, importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
+    return table
 
 
 def as_png(figure, dpi=110) -> bytes:

@@ -96,10 +96,8 @@ def draw(kinds):
 
 
 def main():
-    options = parser(__doc__)
-    options.add_argument("--sets", type=int, default=20)
-    options = options.parse_args()
-    sets = 2 if options.quick else options.sets
+    options = parser(__doc__).parse_args()
+    sets = 2 if options.quick else 20
     kinds = ("large x, spread", "large x, one cluster", "random x")
     errors = {name: {kind: [] for kind in kinds} for name in METHODS}
     seconds = {name: [] for name in METHODS}
@@ -115,8 +113,9 @@ def main():
                     gap = abs(slope_of(model) - SLOPE) / NOISE
                     errors[name][kind].append(gap)
                     seconds[name].append(took)
-        found = by_the_paper(kinds, sets, 10 if options.quick else 3000)
-        errors, seconds = errors | found[0], seconds | found[1]
+        steps = 10 if options.quick else recipe.STEPS
+        literal = by_the_paper(kinds, sets, steps)
+        errors, seconds = errors | literal[0], seconds | literal[1]
         figure = draw(kinds)
     ransac = np.median(seconds["RANSAC"])
     rows = {

@@ -49,7 +49,7 @@ def count(kind, model, callbacks, plain):
 
 
 def study(examples, targets, *, steps, rounds):
-    """Numbers and seconds of a step, by type, and how the latter vary."""
+    """Numbers and seconds of a step, by type."""
     rng = np.random.default_rng(0)
     rows = rng.integers(examples, size=steps * BATCH)
     x = rng.standard_normal((len(rows), FEATURES)).astype("float32")
@@ -67,8 +67,7 @@ def study(examples, targets, *, steps, rounds):
                 seconds[kind].append((time.perf_counter() - begin) / steps)
     plain = models["fixed"][0].count_params()
     numbers = {k: count(k, *m, plain) for k, m in models.items()}
-    spread = np.median(seconds["fixed"]) / min(seconds["fixed"])
-    return numbers, {k: min(s) for k, s in seconds.items()}, spread
+    return numbers, {k: min(s) for k, s in seconds.items()}
 
 
 def main():
@@ -80,11 +79,10 @@ def main():
     rows = {kind: [] for kind in TYPES[1:]}
     columns, details = [], {}
     for examples, targets in cases:
-        numbers, seconds, spread = study(examples, targets, **sizes)
+        numbers, seconds = study(examples, targets, **sizes)
         case = f"n = {examples:,}, p = {targets}"
         columns += [f"numbers, {case}", f"step time, {case}"]
         details[case] = {"numbers": numbers, "seconds": seconds}
-        details[case]["spread"] = spread
         for kind in rows:
             rows[kind] += [
                 numbers[kind],
@@ -93,11 +91,8 @@ def main():
     table = {
         "columns": columns,
         "rows": rows,
-        "paper": "tab:constant-data-predicted",
-        "digits": 2,
     }
     data = {"features": FEATURES, "batch": BATCH, "cases": details}
-    data["spread"] = max(case["spread"] for case in details.values())
     data["tables"] = {"costs": table}
     record("space_time", data, quick=options.quick)
 

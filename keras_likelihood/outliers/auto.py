@@ -153,8 +153,7 @@ class AutoDetector(AutoencoderScale):
         deep      log scale of `AutoencoderScale`
 
     Each score is first converted to the logarithm of its tail probability among
-    the training rows, which makes the scores comparable without labels. The
-    choices were made on generated tables (`benchmarks/generated_tables.py`).
+    the training rows, which makes the scores comparable without labels.
 
     Prior work: averages of calibrated detectors (Aggarwal and Sathe, 2015),
     conditional residuals and tails by columns (Li and others, 2022, ECOD).

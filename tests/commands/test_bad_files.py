@@ -2,49 +2,36 @@
 
 import pathlib
 import sys
-import types
 
 import pytest
 
 pytest.importorskip("sklearn")
 pytest.importorskip("matplotlib")
-FOLDER = pathlib.Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.fixture
-def bad_files(monkeypatch):
-    monkeypatch.syspath_prepend(FOLDER)
-    import bad_files
-
-    yield bad_files
-    for name in [n for n in sys.modules if n.startswith("bad_file")]:
-        del sys.modules[name]
+bad_files = pytest.importorskip("bad_files")
 
 
 @pytest.mark.few(0)
 @pytest.mark.filterwarnings("ignore:.* does not end with a line break")
-def test_bad_files_are_refused_in_one_line(bad_files, capsys):
-    rows = bad_files.run(types.SimpleNamespace(every=23, verbose=True))
+def test_bad_files_are_refused_in_one_line(capsys):
+    rows = bad_files.run(23)
     everything = rows[-1]
     assert everything["tried"] >= 30
     faults = ("traceback", "other fault", "silently wrong")
     assert not any(everything[name] for name in faults), capsys.readouterr().out
 
 
-def test_the_corpus_is_large_and_always_the_same(bad_files):
-    import bad_file_cases
-
-    cases = bad_file_cases.all_cases()
+def test_the_corpus_is_large_and_always_the_same():
+    cases = bad_files.all_cases()
     assert len(cases) >= 500
-    bad_file_cases.good_files.cache_clear()
-    again = bad_file_cases.all_cases()
+    bad_files.good_files.cache_clear()
+    again = bad_files.all_cases()
     for one, other in zip(cases, again, strict=True):
         assert (one.kind, one.command) == (other.kind, other.command)
         if one.kind != "wrong model":
             assert one.files == other.files
 
 
-def test_a_command_that_fails_is_caught(bad_files, monkeypatch):
+def test_a_command_that_fails_is_caught(monkeypatch):
     """The check detects tracebacks, modified files and wrong exit statuses."""
     case = bad_files.all_cases()[0]
     cases = {

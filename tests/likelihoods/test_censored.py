@@ -263,8 +263,7 @@ def test_a_model_of_masked_sequences_with_data_parameters(rng):
 # log-likelihoods, by lifelines 0.30.3 on `survival_data`: those of
 # `WeibullAFTFitter(penalizer=0.0)` and `LogNormalAFTFitter(penalizer=0.0)`
 # with `fit`, `fit_left_censoring` and `fit_interval_censoring`, the latter
-# with lower bounds of 0 replaced by 1e-8. `benchmarks/censored.py` compares
-# fits of both on the data sets of lifelines.
+# with lower bounds of 0 replaced by 1e-8.
 LIFELINES = {
     ("weibull", "right"): (
         *[0.6436597, -0.4356448, 1.1750743, 0.4853526],

@@ -1,0 +1,198 @@
+"""Cost of likelihood parameters in a training step.
+
+    python benchmarks/step_time.py
+    python benchmarks/step_time.py --model autoencoder
+
+`decoder` is a convolutional decoder with 64x64x3 targets, whose parameters are
+fixed numbers, or learned: global or predicted, one per image or one per
+element. `autoencoder` has dense layers and 32x32x3 targets: its scale is 1, or
+a data parameter in memory or in a file, or a stock `Embedding` with RMSprop,
+which updates all rows in each step.
+
+Every installed backend runs in its own process. The variants alternate in
+`fit`, round after round, on new random rows, so a busy machine slows down all
+of them equally. Times are those of the fastest rounds, without the first two
+steps, relative to the first variant. `twin` is the first variant once more: its
+difference from 1 is the noise.
+"""
+
+import argparse
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+import keras
+import numpy as np
+from keras import layers
+
+import keras_likelihood as kl
+
+CASES = ("scalar", 10_000), ("scalar", 10_000_000), ("element", 100_000)
+IMAGE = (32, 32, 3)
+NAMES = {"Normal": "normal", "RobustRho": "robust_rho"}
+
+
+def decoder_model(likelihood, kind, dimension):
+    """A compiled decoder with fixed, global or predicted parameters."""
+    inputs = keras.Input((64,))
+    maps = layers.Dense(8 * 8 * 64, activation="relu")(inputs)
+    maps = layers.Reshape((8, 8, 64))(maps)
+    options = {"padding": "same", "activation": "relu"}
+    for filters in (64, 32, 32):
+        maps = layers.UpSampling2D()(maps)
+        maps = layers.Conv2D(filters, 3, **options)(maps)
+    loss = getattr(kl.losses, f"{likelihood}Loss")
+    if kind == "fixed":
+        shape = {"shape": 1.5} if likelihood == "RobustRho" else {}
+        loss, outputs = loss(scale=0.5, **shape), layers.Dense(3)(maps)
+    elif kind == "global":
+        loss, outputs = loss(dimension=dimension), layers.Dense(3)(maps)
+    else:
+        head = kl.layers.LikelihoodHead(
+            NAMES[likelihood], 3, dimension=dimension
+        )
+        loss, outputs = loss(), head(maps)
+    model = kl.LikelihoodModel(inputs, outputs)
+    model.compile("adam", loss=loss)
+    return model
+
+
+def decoders(likelihood, folder):
+    """Models by name, and functions that make their data."""
+
+    def data(rng, rows):
+        x = rng.normal(size=(rows, 64)).astype("float32")
+        return x, rng.normal(size=(rows, 64, 64, 3)).astype("float32")
+
+    kinds = [("fixed", ""), ("twin", "")]
+    kinds += [
+        (kind, dimension)
+        for kind in ("global", "predicted")
+        for dimension in ("scalar", "element")
+    ]
+    for kind, dimension in kinds:
+        model = decoder_model(
+            likelihood, kind.replace("twin", "fixed"), dimension
+        )
+        yield f"{kind} {dimension}", model, data
+
+
+def autoencoders(likelihood, folder):
+    yield "without", autoencoder(), images
+    yield "twin", autoencoder(), images
+    for dimension, rows in CASES:
+        scale = kl.DataParameter(rows, dimension=dimension)
+        yield f"{dimension}, {rows:,} rows", autoencoder(scale), indexed(rows)
+    dimension, rows = CASES[1]
+    path = os.path.join(folder, "scale.npy")
+    table = kl.data_parameters.FileTable(path)
+    scale = kl.DataParameter(rows, dimension=dimension, table=table)
+    yield f"in a file, {rows:,} rows", autoencoder(scale), indexed(rows)
+    yield f"Embedding, {rows:,} rows", embedding(rows), numbered(rows)
+
+
+def network(inputs):
+    """Three dense layers through a code of 512."""
+    h = layers.Flatten()(inputs)
+    for _ in range(2):
+        h = layers.Dense(512, activation="relu")(h)
+    return layers.Reshape(IMAGE)(layers.Dense(int(np.prod(IMAGE)))(h))
+
+
+def autoencoder(scale=1.0):
+    inputs = keras.Input(IMAGE)
+    model = kl.LikelihoodModel(inputs, network(inputs))
+    model.compile("adam", loss=kl.losses.NormalLoss(scale=scale))
+    return model
+
+
+def embedding(rows):
+    inputs, index = keras.Input(IMAGE), keras.Input((), dtype="int32")
+    scale = keras.ops.softplus(layers.Embedding(rows, 1)(index))
+    outputs = network(inputs), layers.Reshape((1, 1, 1))(scale)
+    model = kl.LikelihoodModel((inputs, index), outputs)
+    model.compile("rmsprop", loss=kl.losses.NormalLoss())
+    return model
+
+
+def images(rng, count):
+    x = rng.random((count, *IMAGE), dtype="float32")
+    return x, x
+
+
+def indexed(rows):
+    def data(rng, count):
+        x, y = images(rng, count)
+        return x, kl.indexed(y, index=rng.integers(0, rows, count))
+
+    return data
+
+
+def numbered(rows):
+    def data(rng, count):
+        x, y = images(rng, count)
+        return (x, rng.integers(0, rows, count).astype("int32")), y
+
+    return data
+
+
+class Clock(keras.callbacks.Callback):
+    """Seconds per step of an epoch, without the first two steps."""
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if batch == 2:
+            self.start = time.perf_counter()
+        self.last = batch
+
+    def on_epoch_end(self, epoch, logs=None):
+        float(logs["loss"])
+        self.seconds = (time.perf_counter() - self.start) / (self.last - 1)
+
+
+def measure(variants, options):
+    """Prints the milliseconds of a step, and their ratio to the first."""
+    rng, times = np.random.default_rng(0), {name: [] for name, *_ in variants}
+    for turn in range(options.rounds + 1):
+        for name, model, data in variants:
+            clock = Clock()
+            x, y = data(rng, (options.steps + 2) * options.batch)
+            arguments = {"batch_size": options.batch, "verbose": 0}
+            model.fit(x, y, callbacks=[clock], **arguments)
+            if turn:  # The first one compiles.
+                times[name].append(clock.seconds)
+    best = {name: min(seconds) for name, seconds in times.items()}
+    base = next(iter(best.values()))
+    for name, seconds in best.items():
+        print(f"{name:28}{1e3 * seconds:9.2f} ms {seconds / base:8.3f}x")
+
+
+def main():
+    backends = "tensorflow", "jax", "torch"
+    installed = [name for name in backends if importlib.util.find_spec(name)]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", default="decoder")
+    parser.add_argument("--backends", nargs="+", default=installed)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--here", action="store_true", help="no new process")
+    options = parser.parse_args()
+    if not options.here:
+        for backend in options.backends:
+            command = [sys.executable, *sys.argv, "--here"]
+            environment = {**os.environ, "KERAS_BACKEND": backend}
+            subprocess.run(command, env=environment, check=True)
+        return
+    is_decoder = options.model == "decoder"
+    for likelihood in [*NAMES][: 1 + is_decoder]:
+        print(f"\n{keras.backend.backend()}: {options.model}, {likelihood}")
+        make = decoders if is_decoder else autoencoders
+        with tempfile.TemporaryDirectory() as folder:
+            measure(list(make(likelihood, folder)), options)
+
+
+if __name__ == "__main__":
+    main()
