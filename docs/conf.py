@@ -57,7 +57,7 @@ nitpicky = False
 # Pages whose Python blocks run, and whose outputs are shown.
 executed_pages = [
     "guides/*",
-    "coming_from/*",
+    "coming_from",
     "tutorials/*",
     "faq",
 ]
