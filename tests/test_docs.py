@@ -132,7 +132,7 @@ def reader_of(page, rng):
 
 
 IN_DEPTH = (
-    "adaptive_regularization audit data_parameters outliers recalibration "
+    "adaptive_regularization audit data_parameters recalibration "
     "robust_regression"
 ).split()
 
