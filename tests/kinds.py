@@ -68,36 +68,27 @@ def weights(units=3, columns=5):
 
 def make(kind, units=3, activation="softmax"):
     """A model of this kind; all have the same weights and outputs."""
-    dense, layers = keras.layers.Dense, keras.layers
-    hidden = dense(4, activation="tanh", name="features")
-    given = keras.Input((5,))
+    inputs = keras.Input((5,))
+    hidden = keras.layers.Dense(4, activation="tanh", name="features")
+    is_layer = kind == "activation"
+    last = keras.layers.Dense(units, None if is_layer else activation)
     if kind == "functional":
-        output = dense(units, activation=activation)(hidden(given))
-        model = keras.Model(given, output)
+        model = keras.Model(inputs, last(hidden(inputs)))
     elif kind == "sequential":
-        last = dense(units, activation=activation)
-        model = keras.Sequential([given, hidden, last])
+        model = keras.Sequential([inputs, hidden, last])
     elif kind == "backbone":
-        backbone = keras.Model(given, hidden(given))
-        last = dense(units, activation=activation)
+        backbone = keras.Model(inputs, hidden(inputs))
         model = keras.Sequential([keras.Input((5,)), backbone, last])
-    elif kind == "nested":
-        model = keras.Sequential(
-            [keras.Input((5,)), make("functional", units, activation)]
-        )
-    elif kind == "twice_nested":
-        model = keras.Sequential(
-            [keras.Input((5,)), make("nested", units, activation)]
-        )
-    elif kind == "activation":
-        logits = dense(units)(hidden(given))
-        model = keras.Model(given, layers.Activation(activation)(logits))
-    elif kind == "cast":
-        output = dense(units, activation=activation)(hidden(given))
-        model = keras.Model(given, layers.Activation("linear")(output))
+    elif kind in ("nested", "twice_nested"):
+        inner = "functional" if kind == "nested" else "nested"
+        model = make(inner, units, activation)
+        model = keras.Sequential([keras.Input((5,)), model])
+    elif kind in ("activation", "cast"):
+        then = keras.layers.Activation(activation if is_layer else "linear")
+        model = keras.Model(inputs, then(last(hidden(inputs))))
     else:
         model = Subclassed(units, activation)
-        model(given)
+        model(inputs)
     model.set_weights(weights(units))
     return model
 

@@ -1,5 +1,7 @@
 """Each contract detects an object that breaks it."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -60,21 +62,12 @@ def catches(contract, *args):
 
 
 def test_head_contracts_can_fail():
-    catches(
-        contracts.head_starts_at_the_initial_values,
-        ForgetsItsStart(3),
-        {"scale": 1.0},
-    )
-    catches(
-        contracts.head_broadcasts_with_its_prediction,
-        DropsTheBatchAxis(3),
-        FEATURES,
-    )
-    catches(
-        contracts.config_keeps_outputs,
-        ForgetsAnArgument(3, activation="tanh"),
-        FEATURES,
-    )
+    start = contracts.head_starts_at_the_initial_values
+    catches(start, ForgetsItsStart(3), {"scale": 1.0})
+    shape = contracts.head_broadcasts_with_its_prediction
+    catches(shape, DropsTheBatchAxis(3), FEATURES)
+    broken = ForgetsAnArgument(3, activation="tanh")
+    catches(contracts.config_keeps_outputs, broken, FEATURES)
 
 
 def test_loss_contracts_can_fail(tmp_path):
@@ -82,24 +75,15 @@ def test_loss_contracts_can_fail(tmp_path):
     model = contracts.small_model(kl.layers.ScaleHead(3), FEATURES)
     model.compile("sgd", loss=NeverMoves())
     catches(contracts.training_moves_every_weight, model, FEATURES, y)
-    catches(
-        contracts.sample_weight_counts_examples,
-        IgnoresWeights(1.0, reduction="sum"),
-        y,
-        y + 1,
-    )
-    for broken in (IgnoresWeights, Broadcasts):
-        loss = broken(1.0, reduction=None)
+    broken = IgnoresWeights(1.0, reduction="sum")
+    catches(contracts.sample_weight_counts_examples, broken, y, y + 1)
+    for cls in (IgnoresWeights, Broadcasts):
+        loss = cls(1.0, reduction=None)
         catches(contracts.loss_takes_one_shape, loss, y, y + 1)
     model.compile("sgd", loss=LosesItsBeta(beta=1.0))
     model.train_on_batch(FEATURES, y)
-    catches(
-        contracts.model_survives_saving,
-        model,
-        FEATURES,
-        y,
-        tmp_path / "model.keras",
-    )
+    path = tmp_path / "model.keras"
+    catches(contracts.model_survives_saving, model, FEATURES, y, path)
 
 
 @keras.saving.register_keras_serializable("tests")
@@ -122,12 +106,8 @@ class ForgetsTheFirstBatch(kl.metrics.Sharpness):
 def test_metric_contracts_can_fail(rng):
     y, mean, noise = rng.normal(size=(3, 40, 1)).astype("float32")
     y_pred = (mean, np.exp(noise))
-    catches(
-        contracts.metric_survives_its_config,
-        ForgetsItsCoverage(0.2),
-        y,
-        y_pred,
-    )
+    config = contracts.metric_survives_its_config
+    catches(config, ForgetsItsCoverage(0.2), y, y_pred)
     catches(contracts.metric_counts_weights, CountsEveryRow, y, y_pred)
     catches(contracts.metric_streams, ForgetsTheFirstBatch, y, y_pred)
 
@@ -157,16 +137,12 @@ def test_estimator_contracts_can_fail(rng, tmp_path):
         contracts.recalibrator_is_no_worse(Worse, y=y)
     with pytest.raises(AssertionError):
         contracts.recalibrator_counts_weights(IgnoresItsWeights, y=y)
-    x = rng.normal(size=(40, 3)).astype("float32")
-    catches(
-        contracts.detector_keeps_the_contract,
-        lambda: TakesNaN(steps=2, random_state=0),
-        x,
-    )
+    x, path = rng.normal(size=(40, 3)).astype("float32"), tmp_path / "m.keras"
+    broken = functools.partial(TakesNaN, steps=2, random_state=0)
+    catches(contracts.detector_keeps_the_contract, broken, x)
     catches(
         contracts.regularizer_trains_in_any_layer,
         lambda: Explodes(num_examples=40),
         lambda r: keras.layers.Dense(2, kernel_regularizer=r),
-        x,
-        tmp_path / "m.keras",
+        *(x, path),
     )
