@@ -109,7 +109,9 @@ class SparseRMSProp(FromArguments, RowRule):
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]
         """Names of the numbers that are stored for each value of a row."""
         momentum = ("momentum",) if self.momentum else ()
-        return ("displacement", "mean_square", *momentum)
+        # A difference from the start may be negative.
+        change = "_change" if self.initial_mean_square else ""
+        return ("displacement", f"mean_square{change}", *momentum)
 
     def _move(self, state: Tensor, gradient: Tensor, visits: Tensor) -> Tensor:
         rate: Any = self.learning_rate

@@ -1,9 +1,11 @@
 """One step of sparse RMSProp against a loop over the rows."""
 
+import keras
 import numpy as np
 import pytest
 from keras import ops
 
+import keras_likelihood as kl
 from keras_likelihood.backend.operations import sums_of_equal
 from keras_likelihood.data_parameters.sparse_rms_prop import SparseRMSProp
 
@@ -132,3 +134,14 @@ def test_sums_of_equal_entries(rng, count):
         np.testing.assert_allclose(
             ops.convert_to_numpy(found), equal @ x, rtol=1e-5, atol=1e-5
         )
+
+
+def test_a_mean_square_that_starts_at_one_can_be_read():
+    rule = SparseRMSProp(initial_mean_square=1.0)
+    scale = kl.DataParameter(8, optimizer=rule)
+    inputs = keras.Input((1,))
+    model = kl.LikelihoodModel(inputs, keras.layers.Dense(1)(inputs))
+    model.compile("sgd", loss=kl.losses.NormalLoss(scale=scale))
+    x = np.ones((8, 1), "float32")
+    model.fit(x, kl.indexed(3 * x), verbose=0)
+    assert (scale.values() != 1.0).all()
