@@ -259,33 +259,6 @@ def loss_takes_one_shape(loss, y_true, y_pred):
         raise AssertionError(f"Targets of shape {form.shape} were accepted")
 
 
-class _AsLayer(keras.layers.Layer):
-    """A loss as a layer, which Keras can call on symbolic tensors."""
-
-    def __init__(self, loss):
-        super().__init__()
-        self.loss = loss
-
-    def call(self, y_true, y_pred):
-        return self.loss(y_true, y_pred)
-
-
-def loss_works_on_symbols(loss, y_true, y_pred):
-    """The loss needs no concrete values, so a compiled step can use it.
-
-    The backend traces the loss as before a compilation.
-    """
-    if not COMPILES:
-        return
-
-    def symbol(array):
-        dtype = keras.backend.standardize_dtype(array.dtype)
-        return keras.Input(array.shape[1:], dtype=dtype)
-
-    symbols = keras.tree.map_structure(symbol, (y_true, y_pred))
-    assert _AsLayer(loss)(*symbols).shape == ()
-
-
 def momentum():
     """An optimizer with state that compiles twice as fast as Adam."""
     return keras.optimizers.SGD(0.01, momentum=0.9)

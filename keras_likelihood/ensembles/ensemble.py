@@ -98,9 +98,9 @@ class EnsembleLoss(LikelihoodLoss):
         self.loss = loss
         self.members = members
 
-    def outcome_losses(self, distribution, y_true, weights):
-        losses_of, members = self.loss.outcome_losses, distribution.members
-        mean = sum(losses_of(m, y_true, weights) for m in members)
+    def elementwise(self, distribution, y_true):
+        members = distribution.members
+        mean = sum(self.loss.elementwise(m, y_true) for m in members)
         mean = mean / self.members
         # The gradient is a sum, not a mean. This adds 0 to the value.
         return mean + (self.members - 1) * (mean - ops.stop_gradient(mean))
@@ -214,9 +214,9 @@ class Ensemble(LikelihoodModel):
                 given = _given_parameters(loss, count, not parameters)
                 loss = EnsembleLoss(loss, count, **given)
             self.get_layer(_JOINT).likelihood = loss.loss.likelihood
-            adapted_heads.refuse_other_head(
-                self.members[0], "", loss.loss, parameters
-            )
+            count = len(parameters)
+            first = self.members[0]
+            adapted_heads.refuse_other_head(first, "", loss.loss, count)
         elif loss is not None:
             raise ValueError(
                 "An ensemble needs a loss of `keras_likelihood.losses`, such "

@@ -24,6 +24,9 @@ from keras_likelihood.layers.target_units import (
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.likelihoods.location_scale import LocationScale
 
+SCALE = ShiftedSoftplus(0.01)
+"""The constraint of scales, which heads relax."""
+
 
 @serializable
 class LikelihoodHead(keras.Layer):
@@ -33,16 +36,8 @@ class LikelihoodHead(keras.Layer):
     order of the likelihood. If the likelihood has no parameters, the output is
     only the prediction.
 
-    ```python
-    outputs = LikelihoodHead("normal", units=1)(features)
-    model = kl.LikelihoodModel(inputs, outputs)
-    model.compile("adam", loss=kl.losses.NormalLoss())
-    ```
-
-    An option for parameters is one value for all of them, or a dict by
-    parameter name such as `conditioning={"shape": "global"}`. Parameters that
-    are not in the dict use the default. If `adapt(y)` is called before `fit`,
-    targets need not be standardised.
+    An option for parameters is one value for all of them, or a dict by name
+    such as `conditioning={"shape": "global"}`, in which others use the default.
 
     Args:
         likelihood: a `Likelihood` or its name.
@@ -51,33 +46,26 @@ class LikelihoodHead(keras.Layer):
         dimension: `"scalar"` (one per example), `"channel"` (one per unit)
             or `"element"` (one per outcome, default).
         isolated: whether to stop the gradient of the parameters at the
-            features. The parameters then do not train the layers before the
-            head. Defaults to False.
+            features, so that they do not train the layers before the head.
         normalize: `"layer"` or `"batch"` normalises the features before the
-            parameter layers. Defaults to `None`: no normalisation.
+            parameter layers.
         hidden_units: size of a separate hidden layer for each predicted
-            parameter. Defaults to `None`: no hidden layer. With
-            `isolated=True` and `beta=1` in the loss, the scale can then fit
-            the noise without affecting the prediction.
+            parameter. With `isolated=True` and `beta=1` in the loss, the scale
+            can then fit the noise without affecting the prediction.
         constraint: map from the reals to the domain. Defaults to
-            `ShiftedSoftplus(0.001)` for the scale of a likelihood with a
-            location and a scale. Its lower bound is then 0.0014, in units of
-            the targets' spread after `adapt`. Other parameters default to the
-            constraint of the likelihood. It is saved with the head.
+            `ShiftedSoftplus(0.001)`, with the lower bound 0.0014, for the scale
+            of a likelihood with a location and a scale. Other parameters
+            default to the constraint of the likelihood.
         initial: initial value. Defaults to the likelihood's initial value.
-        learning_rate_multiplier: factor on the learning rate of the
-            parameters. Defaults to 1.
+        learning_rate_multiplier: factor on the parameters' learning rate.
         weight_decay: strength of an L2 penalty on the distance of the
-            parameters' weights from their initial values. Defaults to 0.
+            parameters' weights from their initial values.
         clipnorm: maximum norm of the gradient of each weight of the
-            parameters, or `None`. It cannot be used with loss scaling.
+            parameters. It cannot be used with loss scaling.
         activation: activation of the prediction. Defaults to the likelihood's
             `prediction_constraint`: softplus for the mean of counts and of
             positive numbers, sigmoid for proportions, otherwise linear.
-        kernel_initializer: initializer of the prediction's kernel. Defaults
-            to `"glorot_uniform"`.
-        kernel_regularizer: regularizer of the prediction's kernel. Defaults
-            to `None`.
+        kernel_initializer, kernel_regularizer: of the prediction's kernel.
 
     Input: `(batch, features)` or feature maps `(batch, ..., features)`.
     Output: prediction `(batch, ..., units)` and parameters that broadcast
@@ -122,28 +110,24 @@ class LikelihoodHead(keras.Layer):
         }
         parameters = self.likelihood.parameters
         is_location_scale = issubclass(self.likelihood, LocationScale)
-        default = ShiftedSoftplus(0.001)
         chosen = {}
         for p in parameters:
-            chosen[p.name] = self._option("constraint", p.name)
-            if chosen[p.name] is None:
-                is_scale = p.constraint == ShiftedSoftplus(0.01)
-                is_default = is_scale and is_location_scale
-                chosen[p.name] = default if is_default else p.constraint
-        self._options["constraint"] = {
-            name: constraints.get(value) for name, value in chosen.items()
-        }
+            is_scale = is_location_scale and p.constraint == SCALE
+            own = ShiftedSoftplus(0.001) if is_scale else p.constraint
+            given = self._option("constraint", p.name)
+            chosen[p.name] = constraints.get(own if given is None else given)
+        self._options["constraint"] = chosen
         self._is_constrained = activation is None
-        self.prediction = keras.layers.Dense(
-            units,
-            activation=activation,
-            kernel_initializer=kernel_initializer,
-            kernel_regularizer=kernel_regularizer,
-            dtype=self.dtype_policy,
-            name="prediction",
-        )
-        if config := self._quantized.get("prediction"):
-            self.prediction = keras.layers.Dense.from_config(config)
+        dense = {
+            "units": units,
+            "activation": activation,
+            "kernel_initializer": kernel_initializer,
+            "kernel_regularizer": kernel_regularizer,
+            "dtype": self.dtype_policy,
+            "name": "prediction",
+        }
+        dense = self._quantized.get("prediction", dense)
+        self.prediction = keras.layers.Dense.from_config(dense)
         self.parameter_layers = [
             self._make_parameter(p.name) for p in parameters
         ]
@@ -160,9 +144,8 @@ class LikelihoodHead(keras.Layer):
             scale = spread * scale'
 
         The network then learns the primed values, as if the targets were
-        standardised. Predictions, scales and the loss are in the units of `y`.
-        The `initial` value and the constraint of the scale are in units of the
-        spread. Without `adapt` the head starts at prediction 0 and scale 1.
+        standardised. Predictions, scales and the loss are in the units of `y`,
+        `initial` and the constraint of the scale in units of the spread.
 
         For each channel, the centre is the median and the spread is 1.4826
         times the median absolute deviation, or the standard deviation if more
@@ -178,46 +161,42 @@ class LikelihoodHead(keras.Layer):
         y, weight = collect_targets(y, sample_weight)
         linear = self.prediction.activation is keras.activations.linear
         constraint = self.likelihood.prediction_constraint
-        has_start = self.target_units is not None or (
-            constraint is not None and not self.likelihood.event_rank
-        )
-        if not linear or not has_start:
+        has_mean = constraint is not None and not self.likelihood.event_rank
+        if not linear or not (self.target_units or has_mean):
             raise ValueError(
                 "`adapt` needs a likelihood with a location and a scale, "
                 "such as 'normal', and a head without an activation. Received: "
                 f"{self.likelihood.name()!r} and "
                 f"{keras.activations.serialize(self.prediction.activation)}"
             )
-        if self.target_units is None:
-            if not self.prediction.built:
-                raise ValueError(
-                    "Call the head before `adapt` for this likelihood. "
-                    "Received: a head that is not built"
-                )
-            mean = np.average(y, axis=0, weights=weight)
-            mean = np.reshape(mean, (-1, self.units)).mean(0)
-            self.prediction.bias.assign(constraint.inverse(mean))
+        if self.target_units is not None:
+            shared = self._option("dimension", "scale") == "scalar"
+            units = centre_and_spread(y, self.units, weight, one_spread=shared)
+            self.target_units.set(*units)
             return
-        shared = self._option("dimension", "scale") == "scalar"
-        units = centre_and_spread(y, self.units, weight, one_spread=shared)
-        self.target_units.set(*units)
+        if not self.prediction.built:
+            raise ValueError(
+                "Call the head before `adapt` for this likelihood. "
+                "Received: a head that is not built"
+            )
+        mean = np.average(y, axis=0, weights=weight)
+        mean = np.reshape(mean, (-1, self.units)).mean(0)
+        self.prediction.bias.assign(constraint.inverse(mean))
 
     def _make_parameter(self, name: str) -> Any:
         options = {o: self._option(o, name) for o in self._options}
         conditioning = options.pop("conditioning")
+        allowed = "'predicted' or 'global'. Pass data parameters to the loss"
+        fits = conditioning in ("predicted", "global")
+        check_argument("conditioning", conditioning, fits, allowed)
         options |= {"name": name, "dtype": self.dtype_policy}
         if conditioning == "predicted":
             options["quantized"] = self._quantized.get(name)
             kind = self.likelihood
             return PredictedParameter(kind, name, self.units, **options)
-        if conditioning == "global":
-            for option in ("isolated", "normalize", "hidden_units"):
-                del options[option]
-            return GlobalParameter(**options).bind(self.likelihood, name)
-        raise ValueError(
-            "`conditioning` must be 'predicted' or 'global'. Pass data "
-            f"parameters to the loss. Received: {conditioning!r}"
-        )
+        for option in ("isolated", "normalize", "hidden_units"):
+            del options[option]
+        return GlobalParameter(**options).bind(self.likelihood, name)
 
     def _option(self, option: str, name: str) -> Any:
         """The value of an option for one parameter."""
@@ -287,12 +266,10 @@ class LikelihoodHead(keras.Layer):
         }
         if self._is_constrained:
             config["activation"] = None
-        layers = {
-            p.name: getattr(p, "hidden", None) for p in self.parameter_layers
-        }
-        if quantized := quantized_configs(
-            {"prediction": self.prediction, **layers}
-        ):
+        layers = {"prediction": self.prediction}
+        for parameter in self.parameter_layers:
+            layers[parameter.name] = getattr(parameter, "hidden", None)
+        if quantized := quantized_configs(layers):
             config["quantized"] = quantized
         return config
 
@@ -310,13 +287,13 @@ class ScaleHead(LikelihoodHead):
 
     Args:
         units: size of the prediction's last axis.
-        likelihood: `"normal"` (default), `"laplace"` or another likelihood
-            whose only parameter is a scale.
+        likelihood: a likelihood whose only parameter is a scale, such as
+            `"normal"` (default) or `"laplace"`.
         **options: options of `LikelihoodHead`.
     """
 
     def __init__(
-        self, units: int, *, likelihood: str = "normal", **options: Any
+        self, units: int, *, likelihood: Any = "normal", **options: Any
     ) -> None:
         super().__init__(likelihood, units, **options)
 
@@ -325,12 +302,6 @@ class ScaleHead(LikelihoodHead):
 class TemperatureHead(LikelihoodHead):
     """Maps features to `(logits, temperature)`, for softmax or Bernoulli loss.
 
-    ```python
-    outputs = kl.layers.TemperatureHead(10)(features)
-    model = kl.LikelihoodModel(inputs, outputs)
-    model.compile("adam", loss=kl.losses.SoftmaxLoss())
-    ```
-
     Args:
         units: number of classes (softmax) or of binary outcomes (Bernoulli).
         likelihood: `"softmax"` (default) or `"bernoulli"`.
@@ -338,7 +309,7 @@ class TemperatureHead(LikelihoodHead):
     """
 
     def __init__(
-        self, units: int, *, likelihood: str = "softmax", **options: Any
+        self, units: int, *, likelihood: Any = "softmax", **options: Any
     ) -> None:
         super().__init__(likelihood, units, **options)
 
@@ -347,21 +318,15 @@ class TemperatureHead(LikelihoodHead):
 class RobustRhoHead(LikelihoodHead):
     """Maps features to `(prediction, shape, scale)`, for `RobustRhoLoss`.
 
-    ```python
-    outputs = kl.layers.RobustRhoHead(3, conditioning={"shape": "global"})(maps)
-    model = kl.LikelihoodModel(inputs, outputs)
-    model.compile("adam", loss=kl.losses.RobustRhoLoss())
-    ```
-
     Args:
         units: size of the prediction's last axis.
-        likelihood: `"robust_rho"`, or another likelihood with a shape and a
-            scale.
+        likelihood: `"robust_rho"` (default), or another likelihood with a
+            shape and a scale.
         **options: options of `LikelihoodHead`.
     """
 
     def __init__(
-        self, units: int, *, likelihood: str = "robust_rho", **options: Any
+        self, units: int, *, likelihood: Any = "robust_rho", **options: Any
     ) -> None:
         super().__init__(likelihood, units, **options)
 
@@ -371,14 +336,6 @@ class QuantilesHead(LikelihoodHead):
     """Maps features to `(quantiles, scale)`, for `QuantilesLoss`.
 
     Each quantile is the previous one plus a softplus, so they never cross.
-
-    ```python
-    levels = (0.05, 0.5, 0.95)
-    outputs = kl.layers.QuantilesHead(levels)(features)
-    model = kl.LikelihoodModel(inputs, outputs)
-    model.compile("adam", loss=kl.losses.QuantilesLoss(levels))
-    quantiles, scale = model.predict(x)
-    ```
 
     Args:
         levels: increasing, each in (0, 1).

@@ -55,10 +55,11 @@ class ParameterLayer(keras.Layer):
                 f"optimizer. Received: clipnorm={self.clipnorm}"
             )
         start = np.broadcast_to(np.asarray(start, "float64"), shape)
-        stored = start / self.learning_rate_multiplier
+        factor = self.learning_rate_multiplier
+        stored = start / factor
 
         def decay(weight: Any) -> Any:
-            value = scale_step(weight, self.learning_rate_multiplier)
+            value = scale_step(weight, factor)
             origin = ops.convert_to_tensor(start, dtype=value.dtype)
             return self.weight_decay * ops.sum(ops.square(value - origin))
 
@@ -198,9 +199,8 @@ class PredictedParameter(ParameterLayer):
     1x1 convolution. For the dimensions `"scalar"` and `"channel"` it is
     averaged over the unmasked positions.
 
-    Heads consist of these layers. Use the layer on its own if a parameter
-    should depend on other features than the prediction. Its output broadcasts
-    with the prediction `(batch, ..., units)`.
+    Use the layer on its own if a parameter should depend on other features than
+    the prediction `(batch, ..., units)`, with which its output broadcasts.
 
     ```python
     scale = kl.layers.PredictedParameter("normal", "scale", units=1)(inputs)
@@ -238,43 +238,38 @@ class PredictedParameter(ParameterLayer):
         self.isolated, self.hidden_units = isolated, hidden_units
         self.normalize = normalize
         self.constraint = self.constraint or declared.constraint
-        if self.initial is None:
-            self.initial = declared.initial
+        given = self.initial
+        self.initial = declared.initial if given is None else given
         self._start = self.constraint.inverse(self.initial)
         self.normalization = _normalization(normalize, self.dtype_policy)
         self.hidden = None
         if hidden_units is not None:
-            self.hidden = keras.layers.Dense(
-                hidden_units, "relu", dtype=self.dtype_policy, name="hidden"
-            )
-        if quantized:
-            self.hidden = keras.layers.Dense.from_config(quantized)
+            dense = {"units": hidden_units, "activation": "relu"}
+            dense |= {"dtype": self.dtype_policy, "name": "hidden"}
+            self.hidden = keras.layers.Dense.from_config(quantized or dense)
 
     def build(self, input_shape: Shape) -> None:
-        shape = self.likelihood.shape_of(
-            self.parameter, (*input_shape[:-1], self.units), self.dimension
-        )
+        shape = (*input_shape[:-1], self.units)
+        shape = self.likelihood.shape_of(self.parameter, shape, self.dimension)
         if self.normalization is not None:
             self.normalization.build(input_shape)
         if self.hidden is not None:
             self.hidden.build(input_shape)
             input_shape = (*input_shape[:-1], self.hidden_units)
-        size = shape[-1:]
-        start = np.resize(self._start, size)
-        self.kernel = self.add_controlled_weight(
-            "kernel", (input_shape[-1], *size)
-        )
-        self.bias = self.add_controlled_weight("bias", size, start)
+        size, add = shape[-1:], self.add_controlled_weight
+        self.kernel = add("kernel", (input_shape[-1], *size))
+        self.bias = add("bias", size, np.resize(self._start, size))
 
     def call(
         self, features: Tensor, training: bool | None = None, mask: Any = None
     ) -> Any:
         if self.isolated:
             features = ops.stop_gradient(features)
-        if self.normalization is not None:
-            batch = {"training": training, "mask": mask}
-            options = batch if self.normalize == "batch" else {}
+        if self.normalize == "batch":
+            options = {"training": training, "mask": mask}
             features = self.normalization(features, **options)
+        elif self.normalization is not None:
+            features = self.normalization(features)
         if self.hidden is not None:
             features = self.hidden(features)
         if len(features.shape) > 2 and self.dimension != "element":
@@ -290,8 +285,7 @@ class PredictedParameter(ParameterLayer):
         names = ("parameter", "units", "isolated", "normalize", "hidden_units")
         own = {name: getattr(self, name) for name in names}
         own["likelihood"] = self.likelihood.name()
-        if quantized := quantized_configs({"quantized": self.hidden}):
-            own |= quantized
+        own |= quantized_configs({"quantized": self.hidden})
         return {**super().get_config(), **own}
 
 

@@ -31,8 +31,8 @@ class TargetUnits(keras.Layer):
 
     def set(self, centre: Any, spread: Any) -> None:
         """Sets the centre and the spread, each `(units,)` or a number."""
-        values = [np.broadcast_to(v, (self.units,)) for v in (centre, spread)]
-        self.set_weights(values)
+        shape = (self.units,)
+        self.set_weights([np.broadcast_to(v, shape) for v in (centre, spread)])
 
     def call(self, prediction: Tensor) -> Any:
         return self.centre + self.spread * prediction
@@ -99,11 +99,9 @@ def _spread(errors: Any, weight: Any) -> Any:
 def _median(values: Tensor, weight: Any) -> Any:
     order = np.argsort(values, kind="stable")
     below = np.cumsum(weight[order])
-    ends = [
-        order[np.searchsorted(below, 0.5 * below[-1], side)]
-        for side in ("left", "right")
-    ]
-    return values[ends].mean()
+    half = 0.5 * below[-1]
+    ends = np.searchsorted(below, half), np.searchsorted(below, half, "right")
+    return values[order[[*ends]]].mean()
 
 
 def _is_dataset(y: Any) -> Any:

@@ -70,22 +70,16 @@ class ImageView(keras.Layer):
         if self.erase:
             # Gray squares, which may reach over the border.
             down, along = (
-                ops.abs(
-                    ops.arange(float(length)) - self._random(x, 0.0, length, 1)
-                )
-                for length in x.shape[1:3]
+                ops.abs(ops.arange(float(n)) - self._random(x, 0.0, n, 1))
+                for n in x.shape[1:3]
             )
-            inside = ops.maximum(down[:, :, None], along[:, None])
-            x = ops.where(
-                inside[..., None] < self.erase / 2, 0.5 * self.largest, x
-            )
+            away = ops.maximum(down[:, :, None], along[:, None])[..., None]
+            x = ops.where(away < self.erase / 2, 0.5 * self.largest, x)
         return x
 
-    def _random(
-        self, x: Tensor, low: float, high: float, *shape: int
-    ) -> Tensor:
-        """Random numbers `(batch, *shape)`."""
-        size = (ops.shape(x)[0], *shape)
+    def _random(self, x: Tensor, low: float, high: float, *axes: int) -> Tensor:
+        """Random numbers `(batch, *axes)`."""
+        size = (ops.shape(x)[0], *axes)
         return keras.random.uniform(size, low, high, seed=self._generator)
 
     def _moved(self, x: Tensor) -> Tensor:
@@ -94,8 +88,7 @@ class ImageView(keras.Layer):
         down = (ops.arange(float(rows)) - middle[0])[None, :, None]
         along = (ops.arange(float(columns)) - middle[1])[None, None]
         if self.flip:
-            side = ops.sign(self._random(x, -1.0, 1.0, 1, 1))
-            along = along * side
+            along = along * ops.sign(self._random(x, -1.0, 1.0, 1, 1))
         change = self._random(x, -self.warp, self.warp, 4, 1, 1)
         reach = self.shift + 0.5
         moves = self._random(x, -reach, reach, 2, 1, 1)
@@ -110,9 +103,8 @@ class ImageView(keras.Layer):
         flat = index[0] * columns + index[1]
         pixels = ops.reshape(x, (-1, rows * columns, x.shape[3]))
         flat = ops.reshape(flat, (-1, rows * columns, 1))
-        return ops.reshape(
-            ops.take_along_axis(pixels, flat, axis=1), ops.shape(x)
-        )
+        moved = ops.take_along_axis(pixels, flat, axis=1)
+        return ops.reshape(moved, ops.shape(x))
 
     def _colored(self, x: Tensor) -> Tensor:
         def factor(change: float) -> Tensor:

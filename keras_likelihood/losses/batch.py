@@ -21,9 +21,8 @@ from keras_likelihood.likelihoods.output import (
 class Batch:
     """One output of a model for one batch, with its targets and weights.
 
-    All shapes are decided in `Batch.of`. An outcome is a number, a class or a
-    vector. Outcomes have the shape of the prediction, without its last axis if
-    several entries form one outcome.
+    An outcome is a number, a class or a vector. Outcomes have the shape of the
+    prediction, without its last axis if several entries form one outcome.
     """
 
     prediction: Tensor
@@ -34,7 +33,7 @@ class Batch:
     """Weight of each outcome, 0 where it is masked or ignored."""
     mask: Tensor
     """1 where an outcome exists, 0 where it is masked or ignored."""
-    possible: Tensor | None
+    possible: Tensor
     """Whether each target is possible under the likelihood."""
     index: Tensor | None
     """Row numbers of the examples, for data parameters."""
@@ -55,14 +54,8 @@ class Batch:
     ) -> "Batch":
         """Brings one output, its targets and its weights into one form.
 
-        Args:
-            likelihood: the likelihood class of the targets.
-            y_true: targets, or `None`.
-            y_pred: a prediction, or `(prediction, parameter, ...)`.
-            sample_weight: weights, or `None`.
-            index: row numbers, or `None`.
-            missing: mark of unknown targets: a number, `"nan"` or `None`.
-            dtype: dtype of floating-point targets.
+        The targets may be `None`. `missing` marks unknown ones, and `dtype` is
+        that of floating-point targets.
         """
         prediction, parameters = split_output(y_pred)
         prediction = ops.convert_to_tensor(prediction)
@@ -72,35 +65,30 @@ class Batch:
             )
         shape, event_rank = prediction.shape, likelihood.event_rank
         like = prediction[..., 0] if event_rank else prediction[..., :1]
-        ones = ops.ones_like(like, dtype=keras.config.floatx())
-        weight = mask = ones
+        mask = ones = ops.ones_like(like, dtype=keras.config.floatx())
         if (of_keras := mask_of(prediction)) is not None:
             of_keras = ops.cast(of_keras, ones.dtype)
             mask = ones * align_weight(likelihood, of_keras, shape)
         target = possible = None
         if y_true is not None:
             dtype = dtype or prediction.dtype
-            own = keras.backend.standardize_dtype(
-                getattr(y_true, "dtype", dtype)
-            )
-            is_class = likelihood.event_rank and keras.backend.is_int_dtype(own)
+            own = getattr(y_true, "dtype", dtype)
+            own = keras.backend.standardize_dtype(own)
             # Class numbers stay integers.
+            is_class = event_rank and keras.backend.is_int_dtype(own)
             target = ops.convert_to_tensor(y_true, None if is_class else dtype)
             target = align_target(likelihood, target, shape)
-            possible = _possible(likelihood, target, shape)
-        if missing is not None and target is not None:
-            known = ops.logical_not(is_missing(target, missing))
-            known = _per_outcome(known, mask)
-            mask = mask * ops.cast(known, mask.dtype)
+            possible = _per_outcome(_possible(likelihood, target, shape), mask)
+            if missing is not None:
+                is_known = _per_outcome(~is_missing(target, missing), mask)
+                mask = mask * ops.cast(is_known, mask.dtype)
         weight = mask
         if sample_weight is not None:
             own = ops.convert_to_tensor(sample_weight, dtype=mask.dtype)
             weight = mask * align_weight(likelihood, own, shape)
-        if possible is not None:
-            possible = _per_outcome(possible, weight)
-            if not event_rank and weight.shape[-1] == 1:
-                # All units of an example share one weight.
-                possible = ops.all(possible, axis=-1, keepdims=True)
+        if possible is not None and not event_rank and weight.shape[-1] == 1:
+            # All units of an example share one weight.
+            possible = ops.all(possible, axis=-1, keepdims=True)
         if index is not None and len(index.shape) > 1:
             index = ops.squeeze(index, axis=-1)
         plain = mask is ones and sample_weight is None
@@ -193,12 +181,9 @@ def _per_outcome(flags: Tensor, like: Tensor) -> Tensor:
 
 def _possible_target(distribution: Any, y: Tensor) -> Tensor:
     """Possible targets, without gradient, that broadcast with `y`."""
-    shape = distribution.prediction.shape
-    if hasattr(distribution, "class_probabilities"):
+    more = len(y.shape) - len(distribution.prediction.shape)
+    if more < 0 or hasattr(distribution, "class_probabilities"):
         return ops.zeros_like(y)
-    if len(y.shape) > len(shape):
-        # The last axis contains two bounds.
-        return distribution.typical_outcome()[..., None]
-    if len(y.shape) == len(shape):
-        return ops.cast(distribution.typical_outcome(), y.dtype)
-    return ops.zeros_like(y)
+    typical = ops.cast(distribution.typical_outcome(), y.dtype)
+    # Two bounds have a further axis.
+    return typical[..., None] if more else typical

@@ -14,7 +14,6 @@ import keras
 from keras import ops
 
 from keras_likelihood import likelihoods
-from keras_likelihood.backend.processes import gather_replicas, replica_count
 from keras_likelihood.backend.registration import serializable, snake_case
 from keras_likelihood.backend.types import Shape, Tensor
 from keras_likelihood.data_parameters.data_parameter import DataParameter
@@ -50,10 +49,8 @@ class LikelihoodLoss(keras.losses.Loss):
     `LikelihoodModel` trains the parameters that the loss learns. In your own
     training loop, call `adopt()` once and then train `trainable_variables`. A
     plain Keras model does not train them: omitted parameters keep their values
-    with a warning, and `"global"` raises an error.
-
-    Like Keras' regression losses, this loss averages over the last axis and
-    then reduces over the batch. The log-likelihood includes all constants.
+    with a warning, and `"global"` raises an error. As in Keras' regression
+    losses, the last axis is averaged.
 
     Args:
         likelihood: a `Likelihood` or its name.
@@ -110,22 +107,19 @@ class LikelihoodLoss(keras.losses.Loss):
             # Not every likelihood of a family has all parameters.
             if value is not None or parameter not in vars(self):
                 self.likelihood.parameter(parameter)
-        given = {
-            p.name: _as_given(p, parameters.get(p.name))
-            for p in self.likelihood.parameters
-        }
-        learned, data = {}, {}
-        for key, value in given.items():
+        given, learned, data = {}, {}, {}
+        for p in self.likelihood.parameters:
+            value = given[p.name] = _as_given(p, parameters.get(p.name))
             if value is None or value == "global":
-                options = {"name": key, "dtype": keras.config.floatx()}
+                options = {"name": p.name, "dtype": keras.config.floatx()}
                 value = GlobalParameter(dimension=self.dimension, **options)
             if isinstance(value, GlobalParameter):
-                learned[key] = value.bind(self.likelihood, key)
+                learned[p.name] = value.bind(self.likelihood, p.name)
             elif isinstance(value, DataParameter):
-                data[key] = value.bind(self.likelihood, key)
-            if isinstance(value, keras.Layer) and key in vars(self):
+                data[p.name] = value.bind(self.likelihood, p.name)
+            if isinstance(value, keras.Layer) and p.name in vars(self):
                 # Keras would save it a second time.
-                setattr(self, key, "global")
+                setattr(self, p.name, "global")
         # Keras would save layers in a plain dict a second time.
         self._parameters = types.SimpleNamespace(
             given=given, learned=learned, data=data
@@ -155,14 +149,10 @@ class LikelihoodLoss(keras.losses.Loss):
         return dict(self._parameters.data)
 
     def adopt(self, trainer: str = "loop") -> list[Any]:
-        """Declares that the caller trains `trainable_variables`.
+        """Declares that the caller trains `trainable_variables`; returns them.
 
-        Call it once in your own training loop. A `LikelihoodModel` is the
-        trainer `"model"`. It never calls the loss, so a call comes from another
-        model and raises a warning.
-
-        Returns:
-            The `trainable_variables`.
+        A `LikelihoodModel` is the trainer `"model"`. It never calls the loss,
+        so a call comes from another model and raises a warning.
         """
         self._trainer = trainer
         return self.trainable_variables
@@ -178,16 +168,18 @@ class LikelihoodLoss(keras.losses.Loss):
 
         It is `"fixed"`, `"global"`, `"data"` or `"predicted"`.
         """
-        found = dict.fromkeys(self._parameters.given, "fixed")
-        found |= dict.fromkeys(self.data_parameters, "data")
-        found |= dict.fromkeys(self._parameters.learned, "global")
-        return found | dict.fromkeys(self.predicted(count), "predicted")
+        return (
+            dict.fromkeys(self._parameters.given, "fixed")
+            | dict.fromkeys(self._parameters.data, "data")
+            | dict.fromkeys(self._parameters.learned, "global")
+            | dict.fromkeys(self.predicted(count), "predicted")
+        )
 
     def learned_beside(self, count: int = 0) -> dict[str, Any]:
         """The `GlobalParameter`s in use if `count` parameters are predicted."""
-        sources = self.sources(count)
+        left = set(self.predicted(count))
         learned = self._parameters.learned.items()
-        return {n: p for n, p in learned if sources[n] == "global"}
+        return {n: p for n, p in learned if n not in left}
 
     def build(self, prediction_shape: Shape, count: int = 0) -> None:
         """Builds the learned parameters if `count` others are predicted."""
@@ -209,29 +201,21 @@ class LikelihoodLoss(keras.losses.Loss):
     ) -> Any:
         """The distribution for `y_pred`, the output of a model.
 
-        `rows` maps the names of data parameters to their values for these
-        examples. Missing data parameters take their fallback values.
+        `rows` are the values of data parameters for these examples, by name.
+        Others take their fallback values.
         """
         prediction, predicted = split_output(y_pred)
         prediction = ops.cast(prediction, self.dtype)
         names = self.predicted(len(predicted))
-        values = dict(zip(names, predicted, strict=True))
-        rows = rows or {}
-        for name, given in self._parameters.given.items():
-            if name in values:
-                continue
-            parameter = self._parameters.learned.get(name)
-            if parameter is not None:
-                if not parameter.built:
-                    parameter.build(tuple(prediction.shape))
-                value = ops.cast(parameter.value(), self.dtype)
-                values[name] = value[None] if len(value.shape) else value
-            elif name not in self._parameters.data:
-                values[name] = given
-            elif name in rows:
-                values[name] = rows[name]
-            else:
-                values[name] = given.fallback_value()
+        values = self._parameters.given | (rows or {})
+        values |= dict(zip(names, predicted, strict=True))
+        for name, parameter in self.learned_beside(len(predicted)).items():
+            if not parameter.built:
+                parameter.build(tuple(prediction.shape))
+            value = ops.cast(parameter.value(), self.dtype)
+            values[name] = value[None] if len(value.shape) else value
+        for name in set(self._parameters.data) - set(rows or {}):
+            values[name] = self._parameters.data[name].fallback_value()
         return self.likelihood(prediction, **values)
 
     def batch(
@@ -242,15 +226,9 @@ class LikelihoodLoss(keras.losses.Loss):
         index: Any = None,
     ) -> Batch:
         """The `Batch` of an output with its targets and weights."""
-        return Batch.of(
-            self.likelihood,
-            y_true,
-            y_pred,
-            sample_weight,
-            index=index,
-            missing=self.missing,
-            dtype=self.dtype,
-        )
+        options = {"missing": self.missing, "dtype": self.dtype}
+        given = (self.likelihood, y_true, y_pred, sample_weight)
+        return Batch.of(*given, index=index, **options)
 
     def __call__(
         self, y_true: Tensor, y_pred: Tensor, sample_weight: Any = None
@@ -266,32 +244,19 @@ class LikelihoodLoss(keras.losses.Loss):
         is NaN if a target with weight > 0 is impossible.
         """
         counts = batch.weight > 0
-        known = ops.logical_and(counts, batch.possible)
-        y = batch.target_where(known, distribution)
-        values = self.outcome_losses(distribution, y, batch.weight)
-        wrong = ops.logical_and(counts, ops.logical_not(batch.possible))
-        values = ops.where(wrong, math.nan, values)
+        y = batch.target_where(counts & batch.possible, distribution)
+        values = self.elementwise(distribution, y)
+        values = ops.where(counts & ~batch.possible, math.nan, values)
         return batch.reduce(values, self.reduction)
-
-    def outcome_losses(
-        self, distribution: Likelihood, y_true: Tensor, weights: Tensor
-    ) -> Tensor:
-        """Loss of every outcome, for possible targets.
-
-        A subclass may use the sample weights, by which the loss is multiplied
-        later.
-        """
-        return self.elementwise(distribution, y_true)
 
     def elementwise(self, distribution: Likelihood, y_true: Tensor) -> Tensor:
         """Loss of every outcome, which a subclass may override."""
         return distribution.nll(y_true)
 
-    def _check_is_trained(self, count: Any) -> None:
+    def _check_is_trained(self, count: int) -> None:
         if self._trainer == "loop" or self._has_warned:
             return
-        given = self._parameters.given
-        unused = self.learned_beside(count)
+        given, unused = self._parameters.given, self.learned_beside(count)
         asked = [n for n in unused if given[n] is not None]
         asked += self.data_parameters
         if asked and self._trainer is None:
@@ -300,15 +265,13 @@ class LikelihoodLoss(keras.losses.Loss):
                 "not train its loss. Use `LikelihoodModel` (or "
                 "`LikelihoodModel.from_model(model)`), pass numbers, or call "
                 "`loss.adopt()` in your own training loop. "
-                f"Received: {_describe(given, asked)}"
+                f"Received: {[given[n] for n in asked]}"
             )
         if unused:
-            start = {n: p.start for n, p in unused.items()}
-            kept = f"{_describe(start, unused)} stay at their initial values"
-            if self._trainer is not None:
-                kept = f"{list(unused)} keep their values from another model"
+            values = {n: p.latest for n, p in unused.items()}
             warnings.warn(
-                f"{self.name}: this model does not train its loss, so {kept}. "
+                f"{self.name}: this model does not train its loss, so the "
+                f"parameters keep their values {values}. "
                 "Use `keras_likelihood.LikelihoodModel` to learn them, or pass "
                 "them as numbers to avoid this warning.",
                 stacklevel=3,
@@ -338,83 +301,51 @@ class LocationScaleLoss(LikelihoodLoss):
     If the scale is predicted, the model may explain large errors as noise early
     in training and then neglect these outcomes. `beta` corrects this. With 0
     the loss is the plain negative log-likelihood. 0.5 is the usual compromise
-    (beta-NLL, Seitzer et al. 2022, for the normal). With 1 the weight of an
-    outcome in training the prediction does not depend on its scale.
-
-    The power k is `scale_exponent()` of the likelihood. At `beta=1` it makes
-    the gradient with respect to the prediction independent of the scale. For
-    the normal (k = 2) this is the gradient of the squared error, for the
-    Laplace (k = 1) of the absolute error. For other likelihoods it holds on
-    average over residuals that follow the likelihood.
+    (beta-NLL, Seitzer et al. 2022, for the normal). With 1 the gradient with
+    respect to the prediction does not depend on the scale: for the normal
+    (k = 2) it is that of the squared error, for the Laplace (k = 1) of the
+    absolute error, and for others this holds on average over residuals. The
+    power k is `scale_exponent()` of the likelihood.
 
     Args:
         likelihood: a `Likelihood` with a `scale`, or its name.
+        scale: spread of the targets, given as in `LikelihoodLoss`.
         beta: strength of the weighting, from 0 (default, no weighting) to 1.
-        balanced: whether to divide the weights by their weighted mean over the
-            batch. The loss then keeps its size relative to regularizers and
-            other losses. Defaults to False.
         **options: arguments of `LikelihoodLoss`.
     """
 
     _: dataclasses.KW_ONLY
     beta: float = 0.0
-    balanced: bool = False
 
     def __init__(
-        self,
-        likelihood: Any = None,
-        *,
-        beta: float = 0.0,
-        balanced: bool = False,
-        **options: Any,
+        self, likelihood: Any = None, *, beta: float = 0.0, **options: Any
     ) -> None:
-        self.beta, self.balanced = beta, balanced
+        self.beta = beta
         super().__init__(likelihood, **options)
 
     def _prepare(self, likelihood: Any, dtype: Any, parameters: Any) -> None:
         super()._prepare(likelihood, dtype, parameters)
         self.likelihood.parameter("scale")
         check_argument("beta", self.beta, 0 <= self.beta <= 1, "in [0, 1]")
-        self.beta, self.balanced = float(self.beta), bool(self.balanced)
 
     def prediction_weight(self, distribution: Likelihood) -> Any:
-        """Weight of each outcome before balancing, without gradient."""
+        """Weight of each outcome, without gradient."""
         power = self.beta * distribution.scale_exponent()
         return ops.stop_gradient(distribution.scale**power)
 
-    def outcome_losses(
-        self, distribution: Likelihood, y_true: Tensor, weights: Tensor
-    ) -> Tensor:
-        nll = self.elementwise(distribution, y_true)
-        if self.beta == 0:
-            return nll
-        weight = self.prediction_weight(distribution)
-        if self.balanced:
-            counts = ops.cast(weights, nll.dtype)
-            weight, counts = (
-                ops.broadcast_to(w, ops.shape(nll)) for w in (weight, counts)
-            )
-            sums = ops.stack([ops.sum(counts * weight), ops.sum(counts)])
-            if replica_count() > 1:
-                sums = ops.sum(gather_replicas(sums[None]), axis=0)
-            weight = weight / ops.divide_no_nan(sums[0], sums[1])
-        return nll * weight
-
-
-def _describe(values: Tensor, names: Any) -> Any:
-    return ", ".join(f"{n}={values[n]}" for n in names)
+    def elementwise(self, distribution: Likelihood, y_true: Tensor) -> Tensor:
+        nll = super().elementwise(distribution, y_true)
+        return nll * self.prediction_weight(distribution) if self.beta else nll
 
 
 def _as_given(parameter: Any, given: Any) -> Any:
     if isinstance(given, dict):
         given = keras.saving.deserialize_keras_object(given)
-    if given is None or isinstance(given, GlobalParameter | DataParameter):
+    own = given is None or isinstance(given, GlobalParameter | DataParameter)
+    if own or (isinstance(given, str) and given == "global"):
         return given
-    if isinstance(given, str) and given == "global":
-        return given
-    if isinstance(given, numbers.Real) or (
-        parameter.size is not None and isinstance(given, list | tuple)
-    ):
+    is_list = parameter.size is not None and isinstance(given, list | tuple)
+    if is_list or isinstance(given, numbers.Real):
         return parameter.check(given)
     raise ValueError(
         f"`{parameter.name}` must be a number, 'global', a GlobalParameter, "

@@ -49,16 +49,8 @@ class NormalLoss(LocationScaleLoss):
 
         (y - prediction)^2 / (2 scale^2) + log(scale) + log(2 pi) / 2
 
-    With `beta=1` and `ScaleHead(..., isolated=True)` the predictions are
-    trained exactly as by squared error.
-
-    ```python
-    model.compile("adam", loss=kl.losses.NormalLoss())           # from a head
-    model.compile("adam", loss=kl.losses.NormalLoss(scale=0.5))  # fixed
-    ```
-
-    Args:
-        scale: standard deviation, given as in `LikelihoodLoss`.
+    With `beta=1` and `ScaleHead(..., isolated=True)` the predictions train
+    exactly as under squared error.
     """
 
     likelihood = likelihoods.Normal
@@ -73,9 +65,6 @@ class LaplaceLoss(LocationScaleLoss):
 
     With `beta=1` and `ScaleHead(..., isolated=True)` the predictions are
     trained exactly as by absolute error.
-
-    Args:
-        scale: mean absolute deviation.
     """
 
     likelihood = likelihoods.Laplace
@@ -89,9 +78,6 @@ class LogisticLoss(LocationScaleLoss):
         z + 2 log(1 + exp(-z)) + log(scale),    z = (y - prediction) / scale
 
     It is Keras' `"log_cosh"` with a learned scale, up to a constant.
-
-    Args:
-        scale: the scale, given as in `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.Logistic
@@ -108,7 +94,6 @@ class StudentTLoss(LocationScaleLoss):
 
     Args:
         df: degrees of freedom.
-        scale: the scale, given as in `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.StudentT
@@ -126,7 +111,6 @@ class HuberLoss(LocationScaleLoss):
 
     Args:
         threshold: where the tails begin, in multiples of the scale.
-        scale: the scale, given as in `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.Huber
@@ -140,15 +124,9 @@ class RobustRhoLoss(LocationScaleLoss):
 
         rho(y - prediction, shape, scale) + log(scale) + log Z(shape)
 
-    ```python
-    model.compile("adam", loss=kl.losses.RobustRhoLoss())           # both
-    model.compile("adam", loss=kl.losses.RobustRhoLoss(shape=1.0))  # scale
-    ```
-
     Args:
         shape: 2 is normal, 1 a smooth absolute error and 0 Cauchy. A learned
             shape stays in (0, 3).
-        scale: the scale, given as in `LikelihoodLoss`.
     """
 
     likelihood = likelihoods.RobustRho
@@ -163,7 +141,7 @@ class ExponentialLoss(LikelihoodLoss):
         y / prediction + log(prediction)
 
     The prediction is the mean. Use `LikelihoodHead("exponential", units)`, or
-    an activation such as `"softplus"` in any Keras model.
+    an activation such as `"softplus"`.
     """
 
     likelihood = likelihoods.Exponential
@@ -175,8 +153,7 @@ class GammaLoss(LikelihoodLoss):
 
         standard deviation = prediction / sqrt(shape)
 
-    The prediction is the mean. Use `LikelihoodHead("gamma", units)` or an
-    activation such as `"softplus"`.
+    The prediction is the mean; see `ExponentialLoss`.
 
     Args:
         shape: `(mean / standard deviation)^2`.
@@ -192,8 +169,7 @@ class WeibullLoss(LikelihoodLoss):
 
         z^shape - shape log(z) + log(y) - log(shape),    z = y / scale
 
-    The prediction is the mean. Use `LikelihoodHead("weibull", units)` or an
-    activation such as `"softplus"`.
+    The prediction is the mean; see `ExponentialLoss`.
 
     Args:
         shape: the hazard decreases with time below 1 and increases above 1.
@@ -209,8 +185,7 @@ class LogNormalLoss(LikelihoodLoss):
 
         log(y) is normal around log(prediction) - scale^2 / 2
 
-    The prediction is the mean. Use `LikelihoodHead("log_normal", units)` or an
-    activation such as `"softplus"`.
+    The prediction is the mean; see `ExponentialLoss`.
 
     Args:
         scale: standard deviation of `log(y)`.
@@ -259,8 +234,7 @@ class PoissonLoss(LikelihoodLoss):
 
         prediction - y log(prediction) + log(y!)
 
-    The prediction is the mean. Use `LikelihoodHead("poisson", units)`, or an
-    activation such as `"softplus"` in any Keras model.
+    The prediction is the mean; see `ExponentialLoss`.
     """
 
     likelihood = likelihoods.Poisson
@@ -272,8 +246,7 @@ class NegativeBinomialLoss(LikelihoodLoss):
 
         variance = prediction + dispersion * prediction^2
 
-    The prediction is the mean. Use `LikelihoodHead("negative_binomial", units)`
-    or an activation such as `"softplus"`.
+    The prediction is the mean; see `ExponentialLoss`.
 
     Args:
         dispersion: `(variance - mean) / mean^2`.
@@ -308,13 +281,6 @@ class ZeroInflatedLoss(_FamilyLoss):
 
     The prediction is the mean of all outcomes and must be `>= 0`.
 
-    ```python
-    counts = kl.likelihoods.ZeroInflated("negative_binomial")
-    outputs = kl.layers.LikelihoodHead(counts, units=1)(features)
-    model = kl.LikelihoodModel(inputs, outputs)
-    model.compile("adam", loss=kl.losses.ZeroInflatedLoss("negative_binomial"))
-    ```
-
     Args:
         likelihood: a `CountLikelihood` or its name. Defaults to `"poisson"`.
         zero_probability: fraction of additional zeros, in (0, 1).
@@ -335,10 +301,6 @@ class SoftmaxLoss(LikelihoodLoss):
 
     Targets are class numbers, or one-hot or soft labels, depending on their
     shape. The model must output logits, not probabilities.
-
-    ```python
-    model.compile("adam", loss=kl.losses.SoftmaxLoss(), metrics=["accuracy"])
-    ```
 
     Args:
         temperature: divides the logits; given as in `LikelihoodLoss`.
@@ -371,12 +333,6 @@ class OrdinalLoss(_FamilyLoss):
     The model predicts one score per target, such as with `Dense(1)`. The loss
     learns the cut points between the classes.
 
-    ```python
-    model = kl.LikelihoodModel(inputs, keras.layers.Dense(1)(features))
-    model.compile("adam", loss=kl.losses.OrdinalLoss(classes=5))
-    p = model.predict_distribution(x).class_probabilities()
-    ```
-
     Args:
         classes: number of classes, at least 3.
         gaps: distances between the cut points: a number, or a tuple of
@@ -398,14 +354,6 @@ class QuantilesLoss(_FamilyLoss):
     `QuantilesHead` predicts quantiles that do not cross. The quantiles of a
     plain `Dense(len(levels))` layer may cross, and `predict_distribution`
     sorts them.
-
-    ```python
-    levels = (0.05, 0.5, 0.95)
-    outputs = kl.layers.QuantilesHead(levels)(features)
-    model = kl.LikelihoodModel(inputs, outputs)
-    model.compile("adam", loss=kl.losses.QuantilesLoss(levels))
-    lower, upper = model.predict_distribution(x).interval(0.9)
-    ```
 
     Args:
         levels: increasing, each in (0, 1).
@@ -436,7 +384,7 @@ class MultivariateNormalLoss(_FamilyLoss):
             has `factor`.
     """
 
-    family = likelihoods.MultivariateNormal
+    family: ClassVar[Any] = likelihoods.MultivariateNormal
     covariance: str = "full"
     rank: int | None = None
     scale: ParameterValue = None
@@ -445,18 +393,12 @@ class MultivariateNormalLoss(_FamilyLoss):
 
 
 @registered_loss
-class MultivariateStudentTLoss(_FamilyLoss):
+class MultivariateStudentTLoss(MultivariateNormalLoss):
     """Negative log-likelihood of vectors under `MultivariateStudentT`.
 
     Args:
-        covariance, rank, scale, lower, factor: as in `MultivariateNormalLoss`.
         df: degrees of freedom.
     """
 
     family = likelihoods.MultivariateStudentT
-    covariance: str = "full"
-    rank: int | None = None
     df: ParameterValue = None
-    scale: ParameterValue = None
-    lower: ParameterValue = None
-    factor: ParameterValue = None

@@ -20,8 +20,6 @@ _METHODS = {
     "sparse": (likelihoods.SparseNoise, "noise"),
 }
 """The likelihood of each method, and its parameter with a value per row."""
-_BALANCE = 0.1
-_AGREEMENT = 0.9
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -106,8 +104,8 @@ class NoisyLabelsLoss(LikelihoodLoss):
         index: Any = None,
     ) -> Batch:
         logits = ops.convert_to_tensor(y_pred)
-        is_sparse = self.method == "sparse"
-        if not is_sparse or y_true is None or len(logits.shape) != 2:
+        has_views = self.method == "sparse" and len(logits.shape) == 2
+        if not has_views or y_true is None:
             return super().batch(y_true, y_pred, sample_weight, index)
         # The views of an example are adjacent rows.
         shape = ops.shape(y_true)[0], -1, logits.shape[-1]
@@ -121,12 +119,11 @@ class NoisyLabelsLoss(LikelihoodLoss):
             return value
         p = distribution.mean()
         mean = ops.clip(ops.mean(p, axis=0), 1e-4, 1.0)
-        balance = -ops.mean(ops.log(mean))
         last = ops.cast(batch.last, p.dtype) / distribution.temperature
         first = ops.stop_gradient(p)
         apart = first * (ops.log(first + 1e-8) - ops.log_softmax(last))
         agreement = ops.mean(ops.sum(apart, axis=-1))
-        return value + _BALANCE * balance + _AGREEMENT * agreement
+        return value - 0.1 * ops.mean(ops.log(mean)) + 0.9 * agreement
 
     def get_config(self) -> dict[str, Any]:
         config = super().get_config()

@@ -19,11 +19,8 @@ def adapt_heads(model: Any, y: Any, sample_weight: Any = None) -> None:
     output = model.output if getattr(model, "outputs", None) else None
     outputs = Outputs.of(None, output)
     parts = {"": None} if output is None else outputs.of_model(output)
-    heads = {
-        key: head
-        for key, part in parts.items()
-        if (head := head_behind(model, key, part)) is not None
-    }
+    behind = {key: head_behind(model, key, part) for key, part in parts.items()}
+    heads = {key: head for key, head in behind.items() if head is not None}
     if not heads:
         raise ValueError(
             "`adapt` needs a model with a head, such as "
@@ -54,25 +51,26 @@ def adapt_heads(model: Any, y: Any, sample_weight: Any = None) -> None:
 
 
 def refuse_other_head(
-    model: Any,
-    key: Any,
-    loss: Any,
-    parameters: list[Any],
-    prediction: Any = None,
+    model: Any, key: Any, loss: Any, count: int, prediction: Any = None
 ) -> None:
     """Raises an error if a head does not fit the loss of its output."""
     head = head_behind(model, key, prediction)
     if head is None:
         return
-    expected = loss.predicted(len(parameters))
-    received = [p.name for p in head.likelihood.parameters]
-    if expected != received or not _predicts_alike(
-        head.likelihood, loss.likelihood
-    ):
+    kind, other = head.likelihood, loss.likelihood
+    expected = loss.predicted(count)
+    received = [p.name for p in kind.parameters]
+    family = getattr(kind, "family", None)
+    alike = repr(kind.prediction_constraint) == repr(
+        other.prediction_constraint
+    )
+    if family is not None and family is getattr(other, "family", None):
+        alike = kind is other
+    if expected != received or not alike:
         raise ValueError(
             f"{loss.name} needs an output with the parameters {expected}, such "
-            f"as a head for {loss.likelihood.name()!r}. Received: a head "
-            f"for {head.likelihood.name()!r}, with {received}"
+            f"as a head for {other.name()!r}. Received: a head "
+            f"for {kind.name()!r}, with {received}"
         )
 
 
@@ -96,22 +94,13 @@ def refuse_probabilities(loss: Any, prediction: Any) -> None:
         )
 
 
-def _predicts_alike(one: Any, other: Any) -> bool:
-    """Whether the predictions of two likelihoods have the same meaning."""
-    family = getattr(one, "family", None)
-    if family is not None and family is getattr(other, "family", None):
-        return one is other
-    return repr(one.prediction_constraint) == repr(other.prediction_constraint)
-
-
 def head_behind(model: Any, key: Any, output: Any) -> LikelihoodHead | None:
     """The head of an output, or `None`."""
     if key == "":
         return only_head(model)
     prediction, _ = split_output(output)
-    if not has_producer(prediction):
-        return None
-    return only_head(producer(prediction)[0])
+    known = has_producer(prediction)
+    return only_head(producer(prediction)[0]) if known else None
 
 
 def only_head(layer: Any) -> LikelihoodHead | None:

@@ -5,6 +5,7 @@ So the metrics of a likelihood model are updated there.
 """
 
 import contextlib
+import itertools
 from typing import Any
 
 import keras
@@ -29,10 +30,8 @@ def with_instances(loss: Any) -> Any:
 
     Names of Keras losses, such as `"poisson"`, are not replaced.
     """
-    return keras.tree.map_structure(_with_instance, loss)
-
-
-def _with_instance(loss: Any) -> Any:
+    if keras.tree.is_nested(loss):
+        return keras.tree.map_structure(with_instances, loss)
     if isinstance(loss, type) and issubclass(loss, LikelihoodLoss):
         return loss()
     if isinstance(loss, str):
@@ -58,6 +57,7 @@ class Compiled:
         loss_weights: Any = None,
         metrics: Any = None,
         weighted_metrics: Any = None,
+        *,
         outputs: Any = None,
     ) -> None:
         self.outputs = Outputs()
@@ -69,9 +69,8 @@ class Compiled:
         if not any(map(_is_ours, keras.tree.flatten(loss))):
             return
         parts = loss.values() if isinstance(loss, dict) else loss
-        if isinstance(loss, dict | list | tuple) and any(
-            map(keras.tree.is_nested, parts)
-        ):
+        is_nested = keras.tree.is_nested
+        if is_nested(loss) and any(map(is_nested, parts)):
             raise ValueError(
                 "`loss` must be a flat dict or list if it contains "
                 f"likelihood losses. Received: {loss!r}"
@@ -80,7 +79,10 @@ class Compiled:
         given = self.outputs.parts(loss, "loss")
         self.losses = {k: _as_loss(given[k]) for k in self.outputs.with_loss}
         self.by_key = {k: v for k, v in self.losses.items() if _is_ours(v)}
-        self.loss_weights = self._weights_of(loss_weights)
+        flat = keras.tree.flatten(loss_weights)
+        if len(flat) == 1 and (self.is_one or not is_nested(loss_weights)):
+            loss_weights = dict.fromkeys(self.losses, flat[0])
+        self.loss_weights = self.outputs.parts(loss_weights, "loss_weights")
         for is_weighted, part in enumerate((metrics, weighted_metrics)):
             if self.is_one and isinstance(part, list | tuple):
                 part = [part]
@@ -89,16 +91,7 @@ class Compiled:
                     if one is not None:
                         self._add_metric(key, one, bool(is_weighted))
         for key in self.losses if len(self.losses) > 1 else ():
-            name = f"{self.outputs.name(key)}_loss"
-            self.loss_means[key] = keras.metrics.Mean(name=name)
-
-    def _weights_of(self, loss_weights: Any) -> Any:
-        flat = keras.tree.flatten(loss_weights)
-        if not keras.tree.is_nested(loss_weights) or (
-            self.is_one and len(flat) == 1
-        ):
-            return dict.fromkeys(self.losses, flat[0])
-        return self.outputs.parts(loss_weights, "loss_weights")
+            self.loss_means[key] = keras.metrics.Mean(self.label(key, "loss"))
 
     @property
     def is_one(self) -> bool:
@@ -119,9 +112,13 @@ class Compiled:
                     f"Received: {loss and loss.name} for {key!r}"
                 )
             metric.bind(loss)
-        taken = {found.name for found in self.metrics}
-        prefix = self.outputs.name(key) if not self.is_one else ""
-        name = _free_name(metric.name, prefix, is_weighted, taken)
+        taken = {one.name for one in self.metrics}
+        wanted = self.label(key, metric.name)
+        if wanted in taken and is_weighted:
+            wanted = self.label(key, f"weighted_{metric.name}")
+        numbered = (f"{wanted}_{i}" for i in itertools.count(1))
+        names = itertools.chain([wanted], numbered)
+        name = next(name for name in names if name not in taken)
         self.metrics.append(CountedMetric(metric, key, is_weighted, name))
 
     def count(
@@ -141,9 +138,8 @@ class Compiled:
 class CountedMetric(keras.metrics.Metric):
     """A metric of one output under the name that Keras would use.
 
-    Metrics of this package get the distribution. Metrics of Keras get class
-    probabilities if the likelihood has classes (logits, if they have
-    `from_logits=True`), otherwise the prediction.
+    See `LikelihoodModel.compile` for what it gets. Metrics of Keras with
+    `from_logits=True` get the logarithm of class probabilities.
     """
 
     def __init__(
@@ -179,9 +175,10 @@ class CountedMetric(keras.metrics.Metric):
 
     def _classes_of(self, distribution: Likelihood) -> Any:
         # For binary targets Keras expects one column of probabilities.
-        is_binary = _is_binary(distribution)
-        p = distribution.mean() if is_binary else None
-        p = distribution.class_probabilities() if p is None else p
+        if is_binary := _is_binary(distribution):
+            p = distribution.mean()
+        else:
+            p = distribution.class_probabilities()
         if not self.metric.get_config().get("from_logits"):
             return p
         return as_logits(p, Bernoulli) if is_binary else ops.log(p)
@@ -208,18 +205,17 @@ def _as_loss(loss: Any) -> Any:
 
 
 def _as_metric(given: Any, likelihood: Any) -> Any:
+    wrapper = keras.metrics.MeanMetricWrapper
     if str(given).lower() in ("accuracy", "acc"):
         binary = keras.metrics.binary_accuracy
         function = binary if _is_binary(likelihood) else _accuracy
-        metric = keras.metrics.MeanMetricWrapper(function, name=str(given))
+        metric = wrapper(function, name=str(given))
     else:
         metric = keras.metrics.get(given)
-        name = given if isinstance(given, str) else None
         if not isinstance(metric, keras.metrics.Metric):
-            metric = keras.metrics.MeanMetricWrapper(
-                metric, name=name or getattr(metric, "__name__", "metric")
-            )
-        metric.name = name or metric.name
+            metric = wrapper(metric, getattr(metric, "__name__", "metric"))
+        if isinstance(given, str):
+            metric.name = given
     takes_bounds = getattr(likelihood, "takes_bounds", False)
     if takes_bounds and not isinstance(metric, DistributionMetric):
         raise ValueError(
@@ -243,14 +239,3 @@ def _is_binary(likelihood: Any) -> Any:
     """Whether outcomes are binary, of the members if it is an ensemble."""
     kind = likelihood if isinstance(likelihood, type) else type(likelihood)
     return issubclass(getattr(kind, "likelihood", kind), Bernoulli)
-
-
-def _free_name(name: str, prefix: Any, is_weighted: Any, taken: Any) -> Any:
-    prefix = prefix and f"{prefix}_"
-    wanted = f"{prefix}{name}"
-    if wanted in taken and is_weighted:
-        wanted = f"{prefix}weighted_{name}"
-    free, number = wanted, 1
-    while free in taken:
-        free, number = f"{wanted}_{number}", number + 1
-    return free

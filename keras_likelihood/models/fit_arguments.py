@@ -34,33 +34,33 @@ def check_targets(
     for key, loss in compiled.by_key.items():
         prediction, _ = split_output(predictions[key])
         labels, weight, _ = targets[key]
-        if not hasattr(labels, "__array__") or not np.size(labels):
-            continue
-        labels = keras.ops.convert_to_numpy(labels)
-        if weight is not None:
-            weight = keras.ops.convert_to_numpy(weight)
-            if len(weight) != len(labels):
-                # Keras raises the error.
-                continue
-        _check_labels(loss, tuple(prediction.shape), labels, weight)
+        if hasattr(labels, "__array__") and np.size(labels):
+            labels, weight = keras.tree.map_structure(_numpy, (labels, weight))
+            # Keras raises the error for another length.
+            if weight is None or len(weight) == len(labels):
+                _check_labels(loss, tuple(prediction.shape), labels, weight)
+
+
+def _numpy(value: Any) -> Any:
+    return value if value is None else keras.ops.convert_to_numpy(value)
 
 
 def _check_labels(loss: Any, shape: Shape, y: Any, weight: Any) -> None:
-    likelihood = loss.likelihood
+    likelihood, rows = loss.likelihood, len(y)
     y = align_target(likelihood, y, shape)
     if weight is not None:
         weight = align_weight(likelihood, weight, shape)
     if len(shape) != 2:
         return
-    counts = np.ones(len(y), bool)
+    counts = np.ones(rows, bool)
     if weight is not None:
         # A row is checked if any of its weights is not 0.
-        counts = (weight.reshape(len(y), -1) != 0).any(axis=1)
+        counts = (weight.reshape(rows, -1) != 0).any(axis=1)
     if loss.missing is not None:
-        known = ~is_missing(y, loss.missing).reshape(len(y), -1)
+        known = ~is_missing(y, loss.missing)
         # A vector with a missing entry is missing.
-        counts &= (np.all if likelihood.event_rank else np.any)(known, axis=1)
-        known = known.reshape(y.shape)
+        every = np.all if likelihood.event_rank else np.any
+        counts &= every(known.reshape(rows, -1), axis=1)
         if counts.any():
             y = np.where(known, y, y[known][0])
     y = y[counts]
@@ -112,20 +112,23 @@ def standardize_weights(
     return x, y, sample_weight, class_weight
 
 
+def _parts(y: Any) -> list[Any]:
+    """The targets of each output, or all of them with one index."""
+    if isinstance(y, dict):
+        return [y] if INDEX in y else list(y.values())
+    return list(y) if isinstance(y, list | tuple) else [y]
+
+
 def lacks_index(x: Any, y: Any) -> bool:
     """Whether neither the targets nor those of any output have an index."""
     if carries_index(x, y) is not False:
         return False
-    parts = y.values() if isinstance(y, dict) else y
-    is_nested = isinstance(y, dict | list | tuple)
-    return not (is_nested and any(carries_index(None, p) for p in parts))
+    return not any(carries_index(None, part) for part in _parts(y))
 
 
 def refuse_new_rows(y: Any) -> None:
     """Raises an error for validation targets with the default numbers."""
-    parts = y.values() if isinstance(y, dict) else y
-    is_nested = isinstance(y, dict | list | tuple) and INDEX not in y
-    for part in parts if is_nested else [y]:
+    for part in _parts(y):
         if not carries_index(None, part):
             continue
         index = keras.ops.convert_to_numpy(part[INDEX])

@@ -16,9 +16,7 @@ from keras_likelihood.backend.private import (
     functional_model_class,
 )
 from keras_likelihood.backend.registration import serializable
-from keras_likelihood.data_parameters.file_table import FileTable
 from keras_likelihood.likelihoods.output import split_output
-from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.models import fit_arguments, own_callbacks
 from keras_likelihood.models.adapted_heads import (
     adapt_heads,
@@ -33,10 +31,10 @@ from keras_likelihood.models.likelihood_step import LikelihoodStep
 class LikelihoodModel(LikelihoodStep):
     """A `keras.Model` that trains the parameters of its likelihood.
 
-    It differs from a `keras.Model` in three ways. The loss gets the whole
-    output `(prediction, parameter, ...)` of a head. Parameters of the loss are
-    trained, logged by `fit` and saved with the model. Metrics of this package
-    get the distribution, and Keras metrics only the prediction.
+    The loss gets the whole output `(prediction, parameter, ...)` of a head.
+    Parameters of the loss are trained, logged by `fit` and saved with the
+    model. Metrics of this package get the distribution, those of Keras only the
+    prediction.
 
     ```python
     inputs = keras.Input((13,))
@@ -49,13 +47,11 @@ class LikelihoodModel(LikelihoodStep):
     ```
 
     For several outputs, pass a dict of predictions or heads, and a dict of
-    losses with the same keys. Each loss then weights its task by its own
-    scale.
+    losses with the same keys. Each loss weights its task by its own scale.
 
-    The model stores the learned parameters of its losses. After `compile` with
-    a new loss of the same likelihood, or after `load_model(compile=False)`,
-    training continues from these values. `model.loss_parameters.forget()`
-    resets them.
+    After `compile` with a new loss of the same likelihood, or after
+    `load_model(compile=False)`, the learned parameters of the losses keep their
+    values. `model.loss_parameters.forget()` resets them.
 
     Args:
         inputs: as in `keras.Model`.
@@ -81,8 +77,8 @@ class LikelihoodModel(LikelihoodStep):
                 f"Received: {type(model).__name__} without inputs"
             )
         if isinstance(model, keras.Sequential):
-            outputs = model.outputs
-            outputs = outputs[0] if len(outputs) == 1 else tuple(outputs)
+            first, *more = model.outputs
+            outputs = (first, *more) if more else first
             return cls(model.inputs[0], outputs, name=model.name)
         return cls(model.input, model.output, name=model.name)
 
@@ -123,37 +119,34 @@ class LikelihoodModel(LikelihoodStep):
             **kwargs: as in Keras.
         """
         loss = with_instances(loss)
-        self._refuse_loss_without_parameters(loss)
-        given = {
-            "loss": loss,
-            "loss_weights": loss_weights,
-            "metrics": metrics,
-            "weighted_metrics": weighted_metrics,
-        }
-        compiled = Compiled(**given, outputs=self._known_outputs())
-        if kwargs.get("jit_compile") is True:
-            _refuse_jit_with_file(compiled.by_key)
+        given = {"loss": loss, "loss_weights": loss_weights}
+        given |= {"metrics": metrics, "weighted_metrics": weighted_metrics}
+        outputs = self._known_outputs()
+        compiled = Compiled(**given, outputs=outputs)
+        is_one = isinstance(loss, str) or callable(loss)
+        if is_one and not compiled.by_key and split_output(outputs)[1]:
+            raise ValueError(
+                "The model's output is a prediction with parameters, which "
+                "needs a loss of `keras_likelihood.losses`. "
+                f"Received: loss={loss!r}"
+            )
         # Keras would map a loss and metrics over the parameters too.
         passed = {} if compiled.by_key else given
         super().compile(optimizer=optimizer, **passed, **kwargs)
         self.__dict__.update(loss=loss, _compiled=compiled, _given=given)
         self.loss_parameters.replace({}, {})
-        if (outputs := self._known_outputs()) is not None:
+        if outputs is not None:
             self._adopt(outputs)
         own_callbacks.expect_learned_scales(self)
 
     def get_compile_config(self) -> Any:
-        """As `keras.Model.get_compile_config`."""
+        config = super().get_compile_config()
         if not self.compiled:
-            return super().get_compile_config()
-        given = {
-            name: keras.saving.serialize_keras_object(value)
-            for name, value in self._given.items()
-        }
-        return {**super().get_compile_config(), **given}
+            return config
+        serialize = keras.saving.serialize_keras_object
+        return {**config, **{n: serialize(v) for n, v in self._given.items()}}
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
-        """As `keras.Model.compile_from_config`."""
         self.compile(**keras.saving.deserialize_keras_object(config))
         fit_arguments.build_optimizer(self)
 
@@ -183,7 +176,7 @@ class LikelihoodModel(LikelihoodStep):
         parts = compiled.outputs.of_model(outputs) if compiled.by_key else {}
         for key, loss in compiled.by_key.items():
             prediction, parameters = split_output(parts[key])
-            refuse_other_head(self, key, loss, parameters, prediction)
+            refuse_other_head(self, key, loss, len(parameters), prediction)
             refuse_probabilities(loss, prediction)
             loss.build(tuple(prediction.shape), len(parameters))
             loss.adopt("model")
@@ -196,26 +189,13 @@ class LikelihoodModel(LikelihoodStep):
             getattr(self, "optimizer", None), self.loss_parameters.variables
         )
 
-    def _refuse_loss_without_parameters(self, loss: Any) -> None:
-        if isinstance(loss, LikelihoodLoss) or not (
-            isinstance(loss, str) or callable(loss)
-        ):
-            return
-        if split_output(getattr(self, "outputs", None) and self.output)[1]:
-            raise ValueError(
-                "The model's output is a prediction with parameters, which "
-                "needs a loss of `keras_likelihood.losses`. "
-                f"Received: loss={loss!r}"
-            )
-
     def _check_targets(
         self, y: Any = None, sample_weight: Any = None, **_: Any
     ) -> None:
         outputs = self._known_outputs()
         if y is not None and outputs is not None and self._compiled.by_key:
-            fit_arguments.check_targets(
-                self._compiled, outputs, y, sample_weight
-            )
+            given = (outputs, y, sample_weight)
+            fit_arguments.check_targets(self._compiled, *given)
 
     def fit(self, *args: Any, **kwargs: Any) -> Any:
         """As `keras.Model.fit`; it also trains the data parameters.
@@ -293,26 +273,20 @@ class LikelihoodModel(LikelihoodStep):
         """
         with keeping_values(self):
             output = super().predict(*args, **kwargs)
-        losses = self._compiled.by_key
-        if not losses:
+        own = self._compiled
+        if not own.by_key:
             return output
-        parts = self._compiled.outputs.of_model(output)
-        named = {k: _named(losses.get(k), v) for k, v in parts.items()}
+        parts = own.outputs.of_model(output).items()
+        named = {key: _named(own.by_key.get(key), part) for key, part in parts}
         if isinstance(output, dict):
             return named
-        return named[""] if self._compiled.is_one else list(named.values())
+        return named[""] if own.is_one else list(named.values())
 
     def predict_distribution(self, x: Any, **kwargs: Any) -> Any:
         """The predicted distribution for inputs `x`.
 
         It is a `Likelihood` of NumPy arrays, whose methods return NumPy
         arrays, or a dict of likelihoods for several outputs.
-
-        ```python
-        distribution = model.predict_distribution(x)
-        median = distribution.quantile(0.5)
-        lower, upper = distribution.interval(0.9)
-        ```
 
         Args:
             x: inputs, as for `predict`.
@@ -324,33 +298,22 @@ class LikelihoodModel(LikelihoodStep):
                 "`predict_distribution` needs a model compiled with a "
                 f"likelihood loss. Received: loss={getattr(self, 'loss', None)}"
             )
-        outputs = self._compiled.outputs
-        parts = outputs.of_model(self.predict(x, **kwargs))
-        found = {
-            key: loss.distribution(parts[key]).as_numpy()
-            for key, loss in losses.items()
-        }
-        return found[""] if self._compiled.is_one else found
+        parts = self._compiled.outputs.of_model(self.predict(x, **kwargs))
+        made = {k: v.distribution(parts[k]) for k, v in losses.items()}
+        made = {key: one.as_numpy() for key, one in made.items()}
+        return made[""] if self._compiled.is_one else made
 
     def export(self, *args: Any, **kwargs: Any) -> Any:
-        """As `keras.Model.export`.
-
-        Exported outputs have no structure below their names. So the parameters
-        of the head `"a"` have names such as `"a_scale"`.
-        """
+        """As `keras.Model.export`; parameters of head `"a"` are `"a_scale"`."""
         output = self._known_outputs()
         parts = output if isinstance(output, dict) else {}
-        named = {}
+        named: dict[str, Any] = {}
         for key, part in parts.items():
-            prediction, parameters = split_output(part)
-            loss = self._compiled.by_key.get(key)
-            names = loss.predicted(len(parameters)) if loss else []
-            names = names or [f"parameter_{i}" for i in range(len(parameters))]
-            named[key] = prediction
-            named |= {
-                f"{key}_{name}": parameter
-                for name, parameter in zip(names, parameters, strict=True)
-            }
+            named[key], parameters = split_output(part)
+            loss, count = self._compiled.by_key.get(key), len(parameters)
+            names: Any = loss.predicted(count) if loss else range(count)
+            labels = [f"{key}_{name}" for name in names]
+            named |= zip(labels, parameters, strict=True)
         if len(named) == len(parts) or not getattr(self, "inputs", None):
             return super().export(*args, **kwargs)
         return keras.Model(self.input, named).export(*args, **kwargs)
@@ -359,19 +322,6 @@ class LikelihoodModel(LikelihoodStep):
         """Pickles this class, because no module has the functional class."""
         unpickle, arguments = super().__reduce__()
         return getattr(LikelihoodModel, unpickle.__name__), arguments
-
-
-def _refuse_jit_with_file(losses: Any) -> None:
-    has_file = any(
-        isinstance(parameter.table, FileTable)
-        for loss in losses.values()
-        for parameter in loss.data_parameters.values()
-    )
-    if has_file and keras.backend.backend() == "tensorflow":
-        raise ValueError(
-            "`jit_compile` must be False or 'auto' on TensorFlow if a data "
-            "parameter has a `FileTable`. Received: jit_compile=True"
-        )
 
 
 @functools.cache

@@ -14,13 +14,9 @@ from keras_likelihood.backend.files import replacing
 from keras_likelihood.backend.gradients import value_gradient_and_others
 from keras_likelihood.backend.kept_values import forget_gradients
 from keras_likelihood.backend.private import UNTRACKED
-from keras_likelihood.backend.processes import (
-    replica_count,
-    single_process,
-)
+from keras_likelihood.backend.processes import replica_count, single_process
 from keras_likelihood.backend.types import Tensor
 from keras_likelihood.losses.batch import Batch
-from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.models.compiled import Compiled
 from keras_likelihood.models.loss_parameters import LossParameters
 
@@ -61,7 +57,7 @@ class LikelihoodStep(keras.Model):
         )
         return model
 
-    def __setattr__(self, name: str, value: Tensor) -> None:
+    def __setattr__(self, name: str, value: Any) -> None:
         if name in UNTRACKED:
             object.__setattr__(self, name, value)
         else:
@@ -84,16 +80,9 @@ class LikelihoodStep(keras.Model):
     def trainable_weights(self) -> Any:
         return super().trainable_weights + self._loss_variables(True)
 
-    @property
-    def non_trainable_weights(self) -> Any:
-        return super().non_trainable_weights + self._loss_variables(False)
-
-    def _loss_variables(self, trainable: Any) -> Any:
-        return [
-            v
-            for v in self.loss_parameters.variables
-            if (v.trainable and self.trainable) is trainable
-        ]
+    def _loss_variables(self, trainable: bool) -> list[Any]:
+        own, trains = self.loss_parameters.variables, self.trainable
+        return [v for v in own if (v.trainable and trains) is trainable]
 
     def count_params(self) -> int:
         """Number of values in the weights, with those of the losses."""
@@ -103,15 +92,14 @@ class LikelihoodStep(keras.Model):
 
     def get_weights(self) -> Any:
         """Values of the layers' weights, then of the losses' parameters."""
-        held = self.loss_parameters.variables
-        return super().get_weights() + [v.numpy() for v in held]
+        own = self.loss_parameters.variables
+        return super().get_weights() + [v.numpy() for v in own]
 
-    def set_weights(self, weights: Tensor) -> None:
+    def set_weights(self, weights: Any) -> None:
         """Sets the result of `get_weights`, or only the layers' weights."""
-        held = self.loss_parameters.variables
-        count = len(self.weights)
-        if held and len(weights) == count + len(held):
-            for variable, value in zip(held, weights[count:], strict=True):
+        own, count = self.loss_parameters.variables, len(self.weights)
+        if len(weights) == count + len(own):
+            for variable, value in zip(own, weights[count:], strict=True):
                 variable.assign(value)
             weights = weights[:count]
         super().set_weights(weights)
@@ -168,10 +156,6 @@ class LikelihoodStep(keras.Model):
             for name, parameter in loss.data_parameters.items()
         }
 
-    def loss_weight(self, key: Any = "") -> Any:
-        """Loss weight of the output `key`, or `None` for 1."""
-        return self._compiled.loss_weights.get(key)
-
     @property
     def losses_by_output(self) -> dict[Any, Any]:
         """The losses by output, if one of them is a likelihood."""
@@ -180,10 +164,6 @@ class LikelihoodStep(keras.Model):
     def outputs_by_key(self, y_pred: Any) -> Any:
         """The outputs of the model, with the keys of `losses_by_output`."""
         return self._compiled.outputs.of_model(y_pred)
-
-    def weights_by_key(self, sample_weight: Any) -> Any:
-        """Sample weights, with the keys of `losses_by_output`."""
-        return self._compiled.outputs.weights(sample_weight)
 
     def compute_loss(
         self,
@@ -204,9 +184,8 @@ class LikelihoodStep(keras.Model):
                 x, y, y_pred, sample_weight, training=training
             )
         total: Any = 0.0
-        for key, batch, value, distribution in self._each_output(
-            y, y_pred, sample_weight, training
-        ):
+        outputs = self._each_output(y, y_pred, sample_weight, training)
+        for key, batch, value, distribution in outputs:
             self._compiled.count(key, value, batch, distribution)
             total = total + self._weighted(key, value)
         # The losses of all replicas are summed.
@@ -228,27 +207,26 @@ class LikelihoodStep(keras.Model):
         outputs = self._each_output(y, y_pred, sample_weight, training=False)
         return sum(self._weighted(key, value) for key, _, value, _ in outputs)
 
-    def _weighted(self, key: Any, value: Tensor) -> Any:
-        weight = self.loss_weight(key)
+    def _weighted(self, key: Any, value: Tensor) -> Tensor:
+        weight = self._compiled.loss_weights.get(key)
         return value if weight is None else value * weight
 
     def _each_output(
         self, y: Any, y_pred: Tensor, sample_weight: Any, training: bool | None
     ) -> Iterator[Any]:
         """Yields the key, `Batch`, loss and distribution of each output."""
-        outputs = self._compiled.outputs
-        y_pred = outputs.of_model(y_pred)
-        targets = outputs.targets(y, sample_weight)
-        for key, loss in self._compiled.losses.items():
+        own = self._compiled
+        y_pred = own.outputs.of_model(y_pred)
+        targets = own.outputs.targets(y, sample_weight)
+        for key, loss in own.losses.items():
             target, weight, index = targets[key]
-            if isinstance(loss, LikelihoodLoss):
-                batch = loss.batch(target, y_pred[key], weight, index)
-                found = _loss_and_distribution(
-                    loss, batch, training, self.loss_weight(key)
-                )
-            else:
+            if key not in own.by_key:
                 batch = Batch.for_keras(target, y_pred[key], weight)
-                found = loss(target, y_pred[key], weight), None
+                yield key, batch, loss(target, y_pred[key], weight), None
+                continue
+            batch = loss.batch(target, y_pred[key], weight, index)
+            factor = own.loss_weights.get(key)
+            found = _loss_and_distribution(loss, batch, training, factor)
             yield key, batch, *found
 
     def compute_metrics(
@@ -277,23 +255,23 @@ def _loss_and_distribution(
         return loss.of(distribution, batch), distribution
     rows = {name: parameter.read(index) for name, parameter in data.items()}
     moving = [n for n, p in data.items() if not p.follows] if training else []
+    start = {name: row.displacement for name, row in rows.items()}
 
     def objective(*displacements: Any) -> Any:
         """The loss, and the prediction and parameters of the distribution."""
-        values = {name: r.displacement for name, r in rows.items()}
-        values |= dict(zip(moving, displacements, strict=True))
-        values = {n: data[n].value_at(v) for n, v in values.items()}
+        moved = start | dict(zip(moving, displacements, strict=True))
+        values = {name: data[name].value_at(v) for name, v in moved.items()}
         distribution = loss.distribution(batch.output, values)
         return loss.of(distribution, batch), distribution.values()
 
-    start = [rows[name].displacement for name in moving]
-    value, gradients, parts = value_gradient_and_others(objective, start)
+    value, gradients, parts = value_gradient_and_others(
+        objective, [start[name] for name in moving]
+    )
     distribution = loss.likelihood(**parts)
     for name, gradient in zip(moving, gradients, strict=True):
         scaled = gradient if weight is None else gradient * weight
         data[name].move(rows[name], scaled)
-    if training:
-        for name in set(data) - set(moving):
-            away = data[name].distance(rows[name], distribution)
-            data[name].move(rows[name], away)
+    for name in set(data) - set(moving) if training else ():
+        away = data[name].distance(rows[name], distribution)
+        data[name].move(rows[name], away)
     return value, distribution

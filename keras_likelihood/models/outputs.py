@@ -14,8 +14,7 @@ class Outputs:
     """Keys and names of the outputs, in the order of Keras.
 
     The key of a single output is `""`. Several outputs have the keys of their
-    dict or their positions in a list. The names of the layers stand for the
-    positions wherever Keras allows that, and in the logs.
+    dict or their positions in a list, for which the names of the layers stand.
     """
 
     keys: tuple[Any, ...] = ("",)
@@ -25,12 +24,9 @@ class Outputs:
 
     @classmethod
     def of(cls, loss: Any, outputs: Any = None) -> "Outputs":
-        """The outputs to which losses belong.
+        """The outputs of a model with the `loss` of `compile`.
 
-        Args:
-            loss: the `loss` of `compile`.
-            outputs: symbolic outputs of the model, or `None` if the model has
-                not been called yet. The losses then give the keys.
+        The losses give the keys if the model has not been called yet.
         """
         given = loss if outputs is None else outputs
         if isinstance(given, dict):
@@ -43,21 +39,16 @@ class Outputs:
         if outputs is not None and not isinstance(outputs, dict):
             parts = outputs if keys != ("",) else [outputs]
             names = _layer_names(parts, names)
-        found = cls(keys, names, keys)
-        losses = found.parts(loss, "loss")
+        losses = cls(keys, names, keys).parts(loss, "loss")
         with_loss = tuple(k for k in keys if losses.get(k) is not None)
-        return dataclasses.replace(found, with_loss=with_loss)
+        return cls(keys, names, with_loss)
 
     def name(self, key: Any) -> str:
         """Name of an output in the logs."""
         return self.names[self.keys.index(key)]
 
     def parts(self, structure: Any, what: str = "") -> dict[Any, Any]:
-        """The parts of a structure by key.
-
-        A structure is one part for a single output, a dict by key or by name of
-        a layer, or a list with one part for each output (with a loss).
-        """
+        """The parts of a structure, such as targets, by key."""
         if isinstance(structure, dict):
             named = dict(zip(self.names, self.keys, strict=True))
             named |= {key: key for key in self.keys}
@@ -113,22 +104,20 @@ class Outputs:
                 f"allowed: {[self.name(key) for key in missing]}"
             )
         weights = self.weights(sample_weight)
-        found = {}
+        parts = {}
         for key in self.with_loss:
-            part = split_index(targets[key], weights.get(key))
-            own = index if part[2] is None else part[2]
-            found[key] = (*part[:2], own)
-        return found
+            *part, own = split_index(targets[key], weights.get(key))
+            parts[key] = (*part, index if own is None else own)
+        return parts
 
 
 def _is_several(loss: Any, outputs: Any) -> bool:
     """Whether a list of outputs is no `(prediction, parameter, ...)`."""
     if isinstance(loss, dict | list | tuple) and len(loss) > 1:
         return True
-    is_list = isinstance(loss, dict) and isinstance(outputs, list | tuple)
-    return (
-        is_list and len(outputs) > 1 and any(map(keras.tree.is_nested, outputs))
-    )
+    if not isinstance(loss, dict) or not isinstance(outputs, list | tuple):
+        return False
+    return len(outputs) > 1 and any(map(keras.tree.is_nested, outputs))
 
 
 def _layer_names(parts: Any, otherwise: tuple[str, ...]) -> tuple[str, ...]:

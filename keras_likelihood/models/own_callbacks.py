@@ -11,7 +11,6 @@ from keras_likelihood.backend.training_rows import (
     split_rows,
     split_stratified,
 )
-from keras_likelihood.backend.types import Tensor
 from keras_likelihood.models.fit_arguments import class_weights
 from keras_likelihood.regularizers.learn_scales import (
     LearnScales,
@@ -20,9 +19,6 @@ from keras_likelihood.regularizers.learn_scales import (
 from keras_likelihood.regularizers.leave_one_out import LinearModel
 from keras_likelihood.regularizers.noise_prior import attach_noise_prior
 from keras_likelihood.regularizers.report import adaptive_weights
-
-_TENTH = 0.1
-"""Share of the training rows that `fit` holds out."""
 
 
 def add_own_callbacks(model: Any, given: dict[str, Any]) -> None:
@@ -60,8 +56,7 @@ def _give_rows(model: Any, learner: Any, given: Any) -> None:
     share, is_split = learner.share, given.get("validation_split")
     source = "validation rows"
     if share is None and held_out is None and learner.held_out is None:
-        needs = not is_split and _needs_held_out_rows(model)
-        share = _TENTH if needs else None
+        share = 0.1 if not is_split and _needs_held_out_rows(model) else None
     if share is not None and is_arrays(rows[0]):
         rows, held_out = split_stratified(rows, rows[1], share, learner.seed)
         given.update(zip(names, rows, strict=True))
@@ -86,12 +81,12 @@ def _give_rows(model: Any, learner: Any, given: Any) -> None:
 
 def _weighted(rows: Any, class_weight: Any) -> Any:
     """Rows with the weights of their classes."""
-    is_rows = isinstance(rows, tuple | list) and len(rows) > 1
-    if not class_weight or not is_rows or not hasattr(rows[1], "shape"):
+    if not class_weight or not isinstance(rows, tuple | list):
         return rows
-    if len(rows) > 2 and rows[2] is not None:
+    x, y, weight = (*rows, None, None)[:3]
+    if weight is not None or not hasattr(y, "shape"):
         return rows
-    return rows[0], rows[1], class_weights(rows[1], class_weight)
+    return x, y, class_weights(y, class_weight)
 
 
 def _needs_held_out_rows(model: Any) -> bool:
@@ -134,15 +129,13 @@ class LearnedValues(keras.callbacks.Callback):
 class FiniteLoss(keras.callbacks.Callback):
     """Raises an error if the loss is NaN, which compiled code cannot do.
 
-    The loss is checked before batches 1, 8, 64, ... of a training, counted from
-    0, and after every epoch. Each check makes Keras wait for the device. After
-    an error the weights are those of the start or of a later epoch, which is
-    the last of the epochs 1, 2, 4, 8, ... with a finite loss.
+    The loss is checked after the first batch and after every epoch. After an
+    error the weights are those of the start or of a later epoch, which is the
+    last of the epochs 1, 2, 4, 8, ... with a finite loss.
     """
 
     def on_train_begin(self, logs: Any = None) -> None:
-        self._batches, self._next = 0, 1
-        self._epochs, self._next_copy = 0, 1
+        self._batches, self._epochs, self._next_copy = 0, 0, 1
         self._copy()
 
     def on_train_end(self, logs: Any = None) -> None:
@@ -152,35 +145,35 @@ class FiniteLoss(keras.callbacks.Callback):
         model = self.model
         rows = [v for p in model.data_parameters.values() for v in p.variables]
         skipped = set(map(id, rows))
-        held = [*model.trainable_variables, *model.non_trainable_variables]
-        held += getattr(model.optimizer, "variables", [])
+        own = [*model.trainable_variables, *model.non_trainable_variables]
+        own += getattr(model.optimizer, "variables", [])
         self._copies = [
-            (v, np.array(v.numpy())) for v in held if id(v) not in skipped
+            (v, np.array(v.numpy())) for v in own if id(v) not in skipped
         ]
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        if self._batches == self._next:
-            self._next *= 8
+        if self._batches == 1:
             # On JAX, reading `self.model` updates the variables of the model.
             tracked = [m for m in self.model.metrics if m.name == "loss"]
             self._check([v.numpy() for m in tracked for v in m.variables])
         self._batches += 1
 
-    def on_epoch_end(self, epoch: Any, logs: Any = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self._check([(logs or {}).get("loss", 0.0)])
         self._epochs += 1
         if self._epochs == self._next_copy:
             self._next_copy *= 2
             self._copy()
 
-    def _check(self, values: Tensor) -> None:
-        if any(np.isnan(value).any() for value in values):
-            # On JAX, reading `self.model` updates the variables of the model.
-            for variable, value in self._copies if self.model else ():
-                variable.assign(value)
-            raise ValueError(
-                "The loss is NaN. Check the inputs and targets for NaN, the "
-                "labels for values out of range, and the range of the "
-                "predictions: a mean that must be positive needs a head or an "
-                "activation such as 'softplus'. Received: loss=nan"
-            )
+    def _check(self, values: Any) -> None:
+        if not any(np.isnan(value).any() for value in values):
+            return
+        # On JAX, reading `self.model` updates the variables of the model.
+        for variable, value in self._copies if self.model else ():
+            variable.assign(value)
+        raise ValueError(
+            "The loss is NaN. Check the inputs and targets for NaN, the labels "
+            "for values out of range, and the range of the predictions: a mean "
+            "that must be positive needs a head or an activation such as "
+            "'softplus'. Received: loss=nan"
+        )

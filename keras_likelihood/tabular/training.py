@@ -251,7 +251,7 @@ class Training:
                     past = ops.reshape(old, (shape[1], shape[0], shape[2]))
                     past = ops.transpose(past, (1, 0, 2))
                     found = NoisyLabels(output, memory=past)
-                each = self._loss.outcome_losses(found, target, counts)
+                each = self._loss.elementwise(found, target)
                 total = ops.sum(each * counts) / rows.shape[1]
                 return total, {"now": found.mean()} if self._label_noise else {}
 

@@ -287,14 +287,6 @@ class TestRefusals:
         for name in FILES:
             assert stat.S_IMODE(os.stat(tmp_path / name).st_mode) == 0o600
 
-    def test_explicit_xla_on_tensorflow(self, tmp_path):
-        if keras.backend.backend() != "tensorflow":
-            pytest.skip("only XLA inside TensorFlow cannot call the host")
-        model, scale = make(tmp_path / "scale.npy")
-        loss = kl.losses.NormalLoss(scale=scale)
-        with pytest.raises(ValueError, match="jit_compile"):
-            model.compile(loss=loss, jit_compile=True)
-
 
 class TestInterrupted:
     """After any end of a training, each row is from the last complete step."""

@@ -187,7 +187,7 @@ def test_members_train_as_they_would_alone(kind):
     options["sample_weight"] = weight
 
     def loss():
-        return kl.losses.NormalLoss(beta=0.5, balanced=True)
+        return kl.losses.NormalLoss(beta=0.5)
 
     model = kl.Ensemble(build, members=2)
     single = [alone(member, loss()) for member in model.members]

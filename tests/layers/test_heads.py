@@ -12,7 +12,6 @@ import keras_likelihood as kl
 from keras_likelihood import constraints, layers, likelihoods
 from keras_likelihood.likelihoods.output import split_output
 from tests import contracts
-from tests.batches import Repeated
 from tests.contracts import FEATURES, UNITS
 
 LIKELIHOODS = contracts.LIKELIHOODS
@@ -301,27 +300,6 @@ def test_normalization_takes_out_the_features_scale(normalize, dense):
     np.testing.assert_allclose(small, large, rtol=2e-2)
 
 
-@pytest.mark.few(0)
-def test_a_hidden_layer_lets_the_scale_bend(rng):
-    """A scale of |x| is not linear in x, but it is in the hidden units."""
-    x = rng.normal(size=(400, 1)).astype("float32")
-    y = (0.05 + np.abs(x)) * rng.normal(size=x.shape)
-
-    def scales(hidden_units):
-        keras.utils.set_random_seed(0)
-        inputs = keras.Input((1,))
-        head = layers.ScaleHead(1, isolated=True, hidden_units=hidden_units)
-        model = kl.LikelihoodModel(inputs, head(inputs))
-        model.compile(keras.optimizers.Adam(0.03), loss=kl.losses.NormalLoss())
-        model.fit(Repeated(150, x, y), verbose=0)
-        return model.predict(np.float32([[-2.0], [0.0], [2.0]]), verbose=0)[1]
-
-    left, middle, right = scales(8)[:, 0]
-    assert middle < 0.5 * min(left, right)
-    straight = scales(None)[:, 0]
-    assert straight[1] > 0.5 * min(straight[0], straight[2])
-
-
 @pytest.mark.parametrize(
     "make, message",
     [
@@ -342,11 +320,6 @@ def test_a_hidden_layer_lets_the_scale_bend(rng):
 def test_bad_arguments_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
-
-
-def test_bad_dimension_is_refused_when_built(dense):
-    with pytest.raises(ValueError, match="Received: 'pixel'"):
-        layers.ScaleHead(1, dimension="pixel")(dense)
 
 
 def test_clipping_refuses_a_scaled_loss(dense):

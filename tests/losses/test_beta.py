@@ -2,14 +2,13 @@
 
 import functools
 
-import keras
 import numpy as np
 import pytest
 from keras import ops
 from scipy import stats
 
 import keras_likelihood as kl
-from tests import contracts, oracles
+from tests import oracles
 from tests.autodiff import gradients
 from tests.contracts import as_numpy
 
@@ -80,17 +79,6 @@ def test_the_expected_pull_is_free_of_the_scale(name, double_precision):
     assert slope(0.0) < -0.9
 
 
-@pytest.mark.few(0)
-@pytest.mark.parametrize("name", LIKELIHOODS)
-def test_a_wrong_scale_never_takes_over(name, double_precision):
-    """Scales off by a factor of 10 have at most the influence of right ones."""
-    right, *wrong = (
-        expected_square(name, scale) ** 0.5 for scale in (1.0, 0.1, 10.0)
-    )
-    assert max(wrong) <= right * (1 + 1e-6)
-    assert min(wrong) >= right / 6
-
-
 @pytest.mark.parametrize("df", [0.5, 4.0, 100.0])
 def test_student_t_weight_in_closed_form(df, double_precision):
     second, third = oracles.score_moments(
@@ -126,34 +114,3 @@ def test_weights_are_constants(double_precision):
 
     for weighted, plain in zip(by(1.0), by(0.0), strict=True):
         np.testing.assert_allclose(weighted, plain)
-
-
-@pytest.mark.few(0)
-def test_a_learned_shape_trains_beside_the_weight(rng):
-    x = rng.normal(size=(8, 4)).astype("float32")
-    y = rng.normal(size=(8, 3)).astype("float32")
-    for outputs in (keras.layers.Dense(3), kl.layers.RobustRhoHead(3)):
-        model = contracts.small_model(outputs, x)
-        model.compile(
-            "sgd", loss=kl.losses.RobustRhoLoss(beta=1.0, balanced=True)
-        )
-        contracts.training_moves_every_weight(model, x, y)
-
-
-def test_balanced_weights_average_over_what_counts(rng):
-    """Rows of weight zero and masked steps do not change the others."""
-    scale = rng.uniform(0.2, 2.0, size=(6, 4, 1)).astype("float32")
-    y = rng.normal(size=(6, 4, 1)).astype("float32")
-    loss = kl.losses.NormalLoss(beta=1.0, balanced=True, reduction="sum")
-    prediction = np.ones_like(y)
-    weight = np.array([1, 2, 0, 0, 0, 0], "float32")
-    weight = weight[:, None] * np.ones((6, 4), "float32")
-    found = as_numpy(loss(y, (prediction, scale), weight))
-    kept = [0, 1, 1]
-    expected = as_numpy(loss(y[kept], (prediction[kept], scale[kept])))
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
-    prediction[:, 2:] = 0.0
-    masked = keras.layers.Masking(0.0)(prediction)
-    found = as_numpy(loss(y, (masked, ops.convert_to_tensor(scale))))
-    expected = loss(y[:, :2], (prediction[:, :2], scale[:, :2]))
-    np.testing.assert_allclose(found, as_numpy(expected), rtol=1e-5)

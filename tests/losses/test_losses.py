@@ -1,6 +1,5 @@
 """Every loss, found by discovery."""
 
-import functools
 import warnings
 
 import keras
@@ -11,7 +10,6 @@ from keras import ops
 import keras_likelihood as kl
 from keras_likelihood import losses
 from tests import contracts
-from tests.autodiff import gradients
 from tests.contracts import UNITS, as_numpy
 
 OF_ANY_LIKELIHOOD = ["CRPS", "LikelihoodLoss", "LocationScaleLoss"]
@@ -228,15 +226,6 @@ def test_a_stock_model_says_that_it_does_not_learn(cls, rng):
         model.fit(x, y, verbose=0)
 
 
-@ignore_numpy_copies
-def test_a_stock_model_run_eagerly_warns_too(rng):
-    x = rng.normal(size=(4, 3)).astype("float32")
-    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(3)])
-    model.compile("sgd", loss=losses.NormalLoss(), run_eagerly=True)
-    with pytest.warns(UserWarning, match="scale=1.0 stay"):
-        model.fit(x, x, verbose=0)
-
-
 def test_a_loop_of_ones_own_may_train_the_loss(rng):
     loss = losses.NormalLoss("global")
     assert len(loss.trainable_variables) == 1
@@ -283,39 +272,6 @@ def test_masks_travel_through_a_recurrent_model():
     short = model.evaluate(x, y, verbose=0)
     y[:, 2:] = 1e6
     assert model.evaluate(x, y, verbose=0) == pytest.approx(short)
-
-
-SCALED = {
-    "normal": losses.NormalLoss,
-    "laplace": losses.LaplaceLoss,
-    "student_t": functools.partial(losses.StudentTLoss, df=4.0),
-    "robust_rho": functools.partial(losses.RobustRhoLoss, shape=1.0),
-}
-
-
-@pytest.mark.few(3)
-@pytest.mark.parametrize("beta", [0.5, 1.0])
-@pytest.mark.parametrize("name", SCALED)
-def test_beta_weights_each_term(name, beta, rng, double_precision):
-    """The gradient is that of the NLL times scale^(beta k)."""
-    y, prediction = rng.normal(size=(2, 5, 1))
-    scale = rng.uniform(0.2, 2.0, size=(5, 1))
-
-    def by(**options):
-        loss = SCALED[name](reduction=None, dtype="float64", **options)
-        return gradients(lambda p, s: loss(y, (p, s)), prediction, scale)
-
-    exponent = {"normal": 2, "laplace": 1, "student_t": 4 / 3}
-    # From `oracles.score_moments`; the others are closed forms.
-    exponent["robust_rho"] = 1.33053542
-    weight = scale ** (beta * exponent[name])
-    for weighted, balanced, plain in zip(
-        by(beta=beta), by(beta=beta, balanced=True), by(), strict=True
-    ):
-        np.testing.assert_allclose(weighted, plain * weight, rtol=1e-4)
-        np.testing.assert_allclose(
-            balanced, plain * weight / weight.mean(), rtol=1e-4
-        )
 
 
 @pytest.mark.few(1)

@@ -1,8 +1,5 @@
 """What users write first either works as in Keras or raises an error."""
 
-import subprocess
-import sys
-
 import keras
 import numpy as np
 import pytest
@@ -219,41 +216,6 @@ def test_predictions_without_units(shape, x):
     error = x.sum(axis=1) - x[:, 0]
     nll = 0.5 * error**2 + 0.5 * np.log(2 * np.pi)
     assert found == pytest.approx(np.mean(weight * nll), rel=1e-5)
-
-
-ON_TWO_DEVICES = """
-import numpy as np, tensorflow as tf
-two = [tf.config.LogicalDeviceConfiguration()] * 2
-cpu = tf.config.list_physical_devices("CPU")[0]
-tf.config.set_logical_device_configuration(cpu, two)
-import keras_likelihood as kl
-
-y, noise = np.random.default_rng(0).normal(size=(2, 16, 1)).astype("float32")
-scale = np.exp(noise)
-loss = kl.losses.NormalLoss(beta=1.0, balanced=True)
-expected = float(loss(y, (0 * y, scale)))
-strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-
-@tf.function
-def part(y, scale):
-    return loss(y, (0 * y, scale))
-
-def halves(values):
-    first = lambda c: values[8 * c.replica_id_in_sync_group :][:8]
-    return strategy.experimental_distribute_values_from_function(first)
-
-each = strategy.run(part, args=(halves(y), halves(scale)))
-found = sum(map(float, strategy.experimental_local_results(each)))
-assert abs(found - expected) < 1e-5 * abs(expected), (found, expected)
-"""
-
-
-@pytest.mark.skipif(BACKEND != "tensorflow", reason="TensorFlow only")
-@pytest.mark.few(0)
-def test_balanced_weights_are_balanced_over_all_replicas():
-    command = [sys.executable, "-c", ON_TWO_DEVICES]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr[-2000:]
 
 
 @pytest.mark.skipif(BACKEND != "tensorflow", reason="TensorFlow only")

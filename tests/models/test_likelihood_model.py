@@ -96,17 +96,6 @@ def test_compiling_again_forgets_the_old_loss(data):
     assert set(model.fit(x, y, verbose=0).history) == {"loss"}
 
 
-def test_recompiling_with_the_same_loss_keeps_its_value(data):
-    x, y = data
-    loss = kl.losses.NormalLoss()
-    model = contracts.small_model(keras.layers.Dense(1), x)
-    model.compile(keras.optimizers.Adam(0.1), loss=loss)
-    model.fit(x, y, verbose=0)
-    learned = loss.parameter_values()["scale"]
-    model.compile("sgd", loss=loss)
-    assert loss.parameter_values()["scale"] == learned != 1.0
-
-
 def test_layer_losses_and_loss_weights_count(data):
     x, y = data
     inputs = keras.Input((3,))
@@ -262,19 +251,6 @@ def test_mixed_precision_learns_a_global_scale(data, mixed_precision):
     model = contracts.small_model(keras.layers.Dense(1, dtype="float32"), x)
     model.compile(keras.optimizers.SGD(0.1), loss=kl.losses.RobustRhoLoss())
     contracts.training_moves_every_weight(model, x, y)
-
-
-@pytest.mark.usefixtures("step_by_step")
-def test_weights_may_be_loaded_without_compiling(data, tmp_path):
-    x, y = data
-    model = contracts.small_model(keras.layers.Dense(1), x)
-    model.compile("sgd", loss=kl.losses.NormalLoss())
-    model.fit(x, y, verbose=0)
-    model.save(tmp_path / "model.keras")
-    bare = keras.models.load_model(tmp_path / "model.keras", compile=False)
-    contracts.assert_equal_outputs(
-        model.predict(x, verbose=0), bare.predict(x, verbose=0)
-    )
 
 
 @pytest.mark.usefixtures("step_by_step")

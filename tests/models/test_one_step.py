@@ -260,20 +260,6 @@ def test_a_list_of_outputs(x, tmp_path):
     assert evaluated(again, x, y) == pytest.approx(found, rel=1e-5)
 
 
-def test_a_missing_target_of_one_of_several_outputs(x):
-    inputs = keras.Input((3,))
-    model = kl.LikelihoodModel(
-        inputs, {k: kl.layers.ScaleHead(1)(inputs) for k in "ab"}
-    )
-    model.compile("sgd", loss={k: kl.losses.NormalLoss() for k in "ab"})
-    y = {k: x[:, :1].copy() for k in "ab"}
-    y["b"][::2] = np.nan
-    weight = {"a": np.ones(24, "float32")}
-    weight["b"] = np.isfinite(y["b"][:, 0]).astype("float32")
-    model.fit(x, y, sample_weight=weight, verbose=0)
-    assert all_finite(model)
-
-
 def test_one_distribution_per_output_and_step(x):
     """The loss and all metrics share it."""
     made = []

@@ -26,16 +26,6 @@ def weights_of(model):
     return [as_numpy(v.value) for v in model.trainable_variables]
 
 
-def test_data_parameters_train_without_being_named(data):
-    x, y = data
-    model, scale = with_data_scale(x)
-    model.fit(x, kl.indexed(y), verbose=0)
-    assert (scale.values() != 1.0).all()
-    before = scale.values()
-    model.fit(x, kl.indexed(y), verbose=0, callbacks=[scale])
-    assert (scale.values() != before).all()
-
-
 def test_batches_of_ones_own_train_data_parameters(data):
     x, y = data
     model, scale = with_data_scale(x)

@@ -117,21 +117,6 @@ def test_loss_weights_of_one_output(data, weights):
     assert model.evaluate(x, y, verbose=0) == pytest.approx(2 * plain, rel=1e-5)
 
 
-@pytest.mark.usefixtures("step_by_step")
-def test_loss_weights_of_several_outputs(data):
-    x, y = data
-    inputs = keras.Input((3,))
-    model = kl.LikelihoodModel(
-        inputs, {k: kl.layers.ScaleHead(1)(inputs) for k in "ab"}
-    )
-    losses = {k: kl.losses.NormalLoss() for k in "ab"}
-    targets = {"a": y, "b": y}
-    model.compile("sgd", loss=losses, loss_weights={"a": 2.0, "b": 0.0})
-    total = model.evaluate(x, targets, verbose=0, return_dict=True)
-    expected = 2 * total["a_loss"]
-    assert total["loss"] == pytest.approx(expected, rel=1e-5)
-
-
 def test_a_function_may_be_the_loss_of_another_output(data):
     x, y = data
     inputs = keras.Input((3,))

@@ -4,7 +4,6 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from scipy import stats
 
 import keras_likelihood as kl
 from keras_likelihood import likelihoods
@@ -103,32 +102,6 @@ def test_the_prediction_of_a_head_is_the_mean(counts):
     )
 
 
-@pytest.mark.few(0)
-def test_coverage_of_counts_includes_both_ends():
-    mean = np.full((800, 1), 3.7, "float32")
-    y = np.random.default_rng(0).poisson(mean).astype("float32")
-    oracle = stats.poisson(3.7)
-    low, high = oracle.ppf(0.1), oracle.ppf(0.9)
-    metric = kl.metrics.IntervalCoverage(0.8, likelihood="poisson")
-    metric.update_state(y, mean)
-    inside = ((y >= low) & (y <= high)).mean()
-    np.testing.assert_allclose(as_numpy(metric.result()), inside, rtol=1e-6)
-    lower, upper = likelihoods.Poisson(mean[:1]).interval(0.8)
-    assert (float(lower[0, 0]), float(upper[0, 0])) == (low, high)
-
-
-def test_calibrated_counts_have_no_calibration_error():
-    mean = np.full((2000, 1), 1.3, "float32")
-    y = np.random.default_rng(0).poisson(mean).astype("float32")
-
-    def error(factor):
-        metric = kl.metrics.CalibrationError("poisson")
-        metric.update_state(y, factor * mean)
-        return float(metric.result())
-
-    assert error(1.0) < 1e-2 < 0.1 < error(1.6)
-
-
 def test_brier_score_of_ordered_classes(rng):
     y = rng.integers(0, 4, size=(20, 1))
     loss = kl.losses.OrdinalLoss(4, gaps=1.0)
@@ -148,42 +121,3 @@ def test_recalibration_is_for_errors_around_a_prediction(counts):
     recalibrator = kl.recalibration.regression.GlobalRescaling()
     with pytest.raises(ValueError, match="LocationScale.*Received: gamma"):
         recalibrator.fit(model, x, y + 1)
-
-
-@pytest.mark.few(0)
-def test_data_parameters_find_the_odd_count(rng):
-    """One dispersion per example; the outlier gets the highest one."""
-    x = np.ones((20, 2), "float32")
-    y = np.full((20, 1), 3.0, "float32")
-    y[7] = 60.0
-    dispersion = kl.DataParameter(20, learning_rate=0.2)
-    layer = keras.layers.Dense(
-        1, activation="softplus", bias_initializer="ones"
-    )
-    loss = kl.losses.NegativeBinomialLoss(dispersion=dispersion)
-    model = model_of(layer, loss, kl.LikelihoodModel)
-    model.fit(
-        x,
-        kl.indexed(y),
-        epochs=5,
-        batch_size=20,
-        callbacks=[dispersion],
-        verbose=0,
-    )
-    assert dispersion.values().argmax() == 7
-
-
-@pytest.mark.few(0)
-def test_reports_take_counts_or_say_why_not(counts):
-    x, y = counts
-    head = kl.layers.LikelihoodHead("negative_binomial", 1)
-    loss = kl.losses.NegativeBinomialLoss()
-    model = model_of(head, loss, kl.LikelihoodModel)
-    model.fit(x, y, verbose=0)
-    kl.diagnose(model, x, y)
-    with pytest.raises(ValueError, match="temperature or a scale.*Received"):
-        kl.audit(model, x, y)
-    head = kl.layers.LikelihoodHead("log_normal", 1)
-    model = model_of(head, kl.losses.LogNormalLoss(), kl.LikelihoodModel)
-    with pytest.raises(ValueError, match="LocationScale.*Received: log_normal"):
-        kl.audit(model, x, y + 1)
