@@ -10,6 +10,7 @@ from keras_likelihood import constraints, likelihoods
 from keras_likelihood.backend.custom_gradient import clip_gradient, scale_step
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.backend.types import Array, Shape, Tensor
+from keras_likelihood.layers.target_units import centre_and_spread
 from keras_likelihood.likelihoods.checks import check_argument
 
 
@@ -110,8 +111,12 @@ class GlobalParameter(ParameterLayer):
         super().__init__(dimension=dimension, **options)
         self.likelihood = None
         self.parameter: str | None = None
+        self.unit: Any = None
+        """Unit of a value, which `LikelihoodModel.adapt` sets, or `None`."""
 
-    def bind(self, likelihood: Any, name: str) -> "GlobalParameter":
+    def bind(
+        self, likelihood: Any, name: str, *, has_unit: bool = False
+    ) -> "GlobalParameter":
         """Assigns the layer to a parameter of a likelihood; returns self."""
         likelihood = likelihoods.get(likelihood)
         if (self.likelihood, self.parameter) == (likelihood, name):
@@ -123,6 +128,7 @@ class GlobalParameter(ParameterLayer):
                 f"Received: {name!r} of {likelihood.name()}"
             )
         self.likelihood, self.parameter = likelihood, name
+        self._has_unit = has_unit
         declared = likelihood.parameter(name)
         self._constraint = self.constraint or declared.constraint
         self.start = declared.initial if self.initial is None else self.initial
@@ -145,10 +151,21 @@ class GlobalParameter(ParameterLayer):
         start = np.resize(self._constraint.inverse(self.start), shape)
         weight = self.add_controlled_weight("unconstrained", shape, start)
         self.unconstrained, self.built = weight, True
+        if self._has_unit:
+            size, options = shape[-1:], {"trainable": False, "name": "unit"}
+            self.unit = self.add_weight(size, "ones", **options)
+
+    def adapt(self, y: Any, units: int, sample_weight: Any = None) -> None:
+        """Sets the unit of each channel to the spread of its targets."""
+        size = tuple(self.unit.shape)
+        options = {"one_spread": not size}
+        _, spread = centre_and_spread(y, units, sample_weight, **options)
+        self.unit.assign(np.resize(spread, size))
 
     def value(self) -> Tensor:
         """The current value, a scalar or the parameter of one example."""
-        return self._constraint(self.read(self.unconstrained))
+        value = self._constraint(self.read(self.unconstrained))
+        return value if self.unit is None else value * self.unit
 
     @property
     def latest(self) -> Any:
@@ -164,7 +181,10 @@ class GlobalParameter(ParameterLayer):
 
     @latest.setter
     def latest(self, value: Tensor) -> None:
-        unconstrained = self._constraint.inverse(np.asarray(value, "float64"))
+        value = np.asarray(value, "float64")
+        if self.unit is not None:
+            value = value / ops.convert_to_numpy(self.unit)
+        unconstrained = self._constraint.inverse(value)
         stored = unconstrained / self.learning_rate_multiplier
         self.unconstrained.assign(np.reshape(stored, self.unconstrained.shape))
 

@@ -73,21 +73,26 @@ def centre_and_spread(
             f"Targets must have shape (n, ..., {units}). "
             f"Received: shape {y.shape}"
         )
-    one_channel = units == 1 and y.shape[-1:] != (1,)
-    weight = as_weight(weight, y.shape if one_channel else y.shape[:-1])
+    whole = np.size(weight) == y.size or (units == 1 and y.shape[-1:] != (1,))
+    weight = as_weight(weight, y.shape if whole else y.shape[:-1])
     rows = y.astype("float64").reshape(-1, units)
-    rows, weight = rows[weight > 0], weight[weight > 0]
-    if not len(rows) or not np.isfinite(rows).all():
+    weight = weight.reshape(len(rows), -1) * np.ones(units)
+    counts = weight > 0
+    bad = counts & ~np.isfinite(rows)
+    if bad.any() or not counts.any(axis=0).all():
         raise ValueError(
             "Targets must be finite, with at least one weight > 0. Received: "
-            f"{len(rows)} rows, {(~np.isfinite(rows)).sum()} values not finite"
+            f"{len(rows)} rows, {bad.sum()} values not finite"
         )
-    centre = np.array([_median(column, weight) for column in rows.T])
-    errors = np.abs(rows - centre)
+    centre = np.zeros(units)
+    errors: list[Any] = []
+    for i, ones in enumerate(counts.T):
+        column, own = rows[ones, i], weight[ones, i]
+        centre[i] = _median(column, own)
+        errors.append((np.abs(column - centre[i]), own))
     if one_spread:
-        errors = errors.reshape(-1, 1)
-        weight = np.repeat(weight, units)
-    spread = [_spread(column, weight) for column in errors.T]
+        errors = [tuple(map(np.concatenate, zip(*errors, strict=True)))]
+    spread = [_spread(*column) for column in errors]
     return centre, np.broadcast_to(np.array(spread), (units,))
 
 

@@ -8,6 +8,7 @@ from keras_likelihood.losses.likelihood_loss import (
 )
 from keras_likelihood.losses.named_losses import *  # noqa: F403
 from keras_likelihood.losses.noisy_labels_loss import NoisyLabelsLoss
+from keras_likelihood.losses.weighted import Weighted
 
 __all__ = ["CRPS", "LikelihoodLoss", "LocationScaleLoss", "NoisyLabelsLoss"]
-__all__ += named_losses.__all__
+__all__ += ["Weighted", *named_losses.__all__]

@@ -4,11 +4,13 @@ import dataclasses
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.private import mask_of
-from keras_likelihood.backend.processes import replica_count
+from keras_likelihood.backend.processes import gather_replicas, replica_count
 from keras_likelihood.backend.types import Tensor
+from keras_likelihood.likelihoods.checks import as_weight
 from keras_likelihood.likelihoods.likelihood import Likelihood
 from keras_likelihood.likelihoods.output import (
     align_target,
@@ -129,6 +131,11 @@ class Batch:
             counts = counts[..., None]
         return ops.where(counts, y, _possible_target(distribution, y))
 
+    def count(self) -> Tensor:
+        """Number of examples, each by the share of its known outcomes."""
+        rows = ops.shape(self.prediction)[0]
+        return ops.mean(self.mask) * ops.cast(rows, self.mask.dtype)
+
     def reduce(self, values: Tensor, reduction: str | None) -> Tensor:
         """Weights the losses of the outcomes and reduces them as Keras does.
 
@@ -152,7 +159,11 @@ class Batch:
         by_weight = reduction == "mean_with_sample_weight"
         count = ops.sum(weight if by_weight else mask)
         # The losses of all replicas are summed.
-        return ops.divide_no_nan(total, count * replica_count())
+        if replica_count() > 1 and not self.is_plain:
+            count = ops.sum(gather_replicas(count[None]))
+        else:
+            count = count * replica_count()
+        return ops.divide_no_nan(total, count)
 
 
 def _possible(likelihood: Any, y: Tensor, shape: Any) -> Tensor:
@@ -170,6 +181,15 @@ def is_missing(y: Any, missing: float | str) -> Any:
     """Whether each entry of the targets is marked as unknown."""
     # Only NaN differs from itself.
     return y != y if missing == "nan" else y == missing
+
+
+def without_missing(y: Any, weight: Any, missing: Any) -> tuple[Any, Any]:
+    """Arrays of targets and weights in which unknown targets have weight 0."""
+    if missing is None:
+        return y, weight
+    known = ~is_missing(y, missing)
+    weight = as_weight(weight, y.shape).reshape(y.shape) * known
+    return np.where(known, y, y[known][0] if known.any() else 0), weight
 
 
 def _per_outcome(flags: Tensor, like: Tensor) -> Tensor:

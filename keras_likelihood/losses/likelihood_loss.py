@@ -108,13 +108,15 @@ class LikelihoodLoss(keras.losses.Loss):
             if value is not None or parameter not in vars(self):
                 self.likelihood.parameter(parameter)
         given, learned, data = {}, {}, {}
+        has_spread = issubclass(self.likelihood, likelihoods.LocationScale)
         for p in self.likelihood.parameters:
             value = given[p.name] = _as_given(p, parameters.get(p.name))
             if value is None or value == "global":
                 options = {"name": p.name, "dtype": keras.config.floatx()}
                 value = GlobalParameter(dimension=self.dimension, **options)
             if isinstance(value, GlobalParameter):
-                learned[p.name] = value.bind(self.likelihood, p.name)
+                options = {"has_unit": p.name == "scale" and has_spread}
+                learned[p.name] = value.bind(self.likelihood, p.name, **options)
             elif isinstance(value, DataParameter):
                 data[p.name] = value.bind(self.likelihood, p.name)
             if isinstance(value, keras.Layer) and p.name in vars(self):
@@ -141,7 +143,7 @@ class LikelihoodLoss(keras.losses.Loss):
     def trainable_variables(self) -> list[Any]:
         """Variables of the learned parameters that are built."""
         learned = self._parameters.learned.values()
-        return [v for parameter in learned for v in parameter.variables]
+        return [v for p in learned for v in p.trainable_variables]
 
     @property
     def data_parameters(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from keras_likelihood.layers.likelihood_head import LikelihoodHead
 from keras_likelihood.layers.target_units import collect_targets
 from keras_likelihood.likelihoods import Bernoulli, Softmax
 from keras_likelihood.likelihoods.output import split_output
+from keras_likelihood.losses.batch import without_missing
 from keras_likelihood.models.outputs import Outputs
 
 
@@ -16,30 +17,32 @@ def adapt_heads(model: Any, y: Any, sample_weight: Any = None) -> None:
     """Passes the targets of every output to its head; see `adapt`."""
     y, sample_weight = collect_targets(y, sample_weight)
     y, sample_weight, _ = split_index(y, sample_weight)
-    output = model.output if getattr(model, "outputs", None) else None
-    outputs = Outputs.of(None, output)
+    output, losses = model._known_outputs(), model._compiled.by_key
+    outputs = model._compiled.outputs if losses else Outputs.of(None, output)
     parts = {"": None} if output is None else outputs.of_model(output)
     behind = {key: head_behind(model, key, part) for key, part in parts.items()}
     heads = {key: head for key, head in behind.items() if head is not None}
-    if not heads:
+    scales = {key: _learned_scale(losses.get(key), parts[key]) for key in parts}
+    own = {k: v for k, v in {**scales, **heads}.items() if v is not None}
+    if not own:
         raise ValueError(
             "`adapt` needs a model with a head, such as "
-            "`kl.layers.ScaleHead`. Received: "
-            f"{type(model).__name__} {model.name!r} without a head"
+            "`kl.layers.ScaleHead`, or a compiled loss that learns a scale. "
+            f"Received: {type(model).__name__} {model.name!r} with neither"
         )
-    names = sorted(map(outputs.name, heads))
+    names = sorted(map(outputs.name, own))
     try:
         targets = outputs.parts(y, "y")
     except ValueError:
         targets = {None: y}
     targets = {k: split_index(v)[0] for k, v in targets.items()}
-    if set(targets) - set(heads):
+    if set(targets) - set(own):
         raise ValueError(
-            f"`adapt` needs the targets of the heads {names}, in the structure "
-            "of the outputs. Received: "
+            f"`adapt` needs the targets of the outputs {names}, in the "
+            "structure of the outputs. Received: "
             f"{sorted(y) if isinstance(y, dict) else type(y)}"
         )
-    if len({id(heads[key]) for key in targets}) < len(targets):
+    if len({id(own[key]) for key in targets}) < len(targets):
         raise ValueError(
             "A head has one centre and one spread. Pass the targets of only "
             f"one of its outputs to `adapt`. Received: targets of {names}, "
@@ -47,7 +50,21 @@ def adapt_heads(model: Any, y: Any, sample_weight: Any = None) -> None:
         )
     weights = outputs.weights(sample_weight)
     for key, target in targets.items():
-        heads[key].adapt(target, sample_weight=weights.get(key))
+        missing = getattr(losses.get(key), "missing", None)
+        target, weight = without_missing(target, weights.get(key), missing)
+        if key in heads:
+            heads[key].adapt(target, sample_weight=weight)
+        else:
+            units = split_output(parts[key])[0].shape[-1]
+            scales[key].adapt(target, units, weight)
+
+
+def _learned_scale(loss: Any, output: Any) -> Any:
+    """The scale that a loss learns for this output, or `None`."""
+    if loss is None or output is None:
+        return None
+    scale = loss.learned_beside(len(split_output(output)[1])).get("scale")
+    return None if getattr(scale, "unit", None) is None else scale
 
 
 def refuse_other_head(

@@ -12,12 +12,12 @@ import keras
 from keras import ops
 
 from keras_likelihood import likelihoods
-from keras_likelihood.backend.private import loss_of_function
 from keras_likelihood.backend.processes import replica_count
 from keras_likelihood.backend.types import Tensor
 from keras_likelihood.likelihoods import Bernoulli, Likelihood
 from keras_likelihood.losses.batch import Batch
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
+from keras_likelihood.losses.weighted import Weighted, as_keras_loss
 from keras_likelihood.metrics.distribution_metrics import (
     DistributionMetric,
     as_logits,
@@ -47,8 +47,8 @@ def with_instances(loss: Any) -> Any:
 class Compiled:
     """Losses and metrics of a model with at least one likelihood, by output.
 
-    Without a likelihood loss there are no keys, and Keras computes the loss and
-    the metrics.
+    Without a loss of this package there are no losses here, and Keras computes
+    the loss and the metrics.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Compiled:
         self.loss_weights: dict[Any, float | None] = {}
         self.metrics: list[CountedMetric] = []
         self.loss_means: dict[Any, keras.metrics.Mean] = {}
-        if not any(map(_is_ours, keras.tree.flatten(loss))):
+        if not any(map(learns, keras.tree.flatten(loss))):
             return
         parts = loss.values() if isinstance(loss, dict) else loss
         is_nested = keras.tree.is_nested
@@ -77,8 +77,13 @@ class Compiled:
             )
         self.outputs = Outputs.of(loss, outputs)
         given = self.outputs.parts(loss, "loss")
-        self.losses = {k: _as_loss(given[k]) for k in self.outputs.with_loss}
-        self.by_key = {k: v for k, v in self.losses.items() if _is_ours(v)}
+        names = self.outputs.with_loss
+        self.losses = {key: as_keras_loss(given[key]) for key in names}
+        self.by_key = {
+            key: loss
+            for key, loss in self.losses.items()
+            if isinstance(loss, LikelihoodLoss)
+        }
         flat = keras.tree.flatten(loss_weights)
         if len(flat) == 1 and (self.is_one or not is_nested(loss_weights)):
             loss_weights = dict.fromkeys(self.losses, flat[0])
@@ -127,6 +132,8 @@ class Compiled:
         """Updates the metrics of one output with its loss and batch."""
         if key in self.loss_means:
             rows = ops.shape(batch.prediction)[0]
+            if getattr(self.losses[key], "missing", None) is not None:
+                rows = batch.count()
             self.loss_means[key].update_state(
                 value * replica_count(), sample_weight=rows
             )
@@ -193,15 +200,9 @@ class CountedMetric(keras.metrics.Metric):
         self.metric.reset_state()
 
 
-def _is_ours(loss: Any) -> Any:
-    return isinstance(loss, LikelihoodLoss)
-
-
-def _as_loss(loss: Any) -> Any:
-    """A Keras loss for an output without a likelihood."""
-    loss = keras.losses.get(loss)
-    is_loss = isinstance(loss, keras.losses.Loss)
-    return loss if is_loss else loss_of_function(loss)
+def learns(loss: Any) -> bool:
+    """Whether a loss may have learned parameters."""
+    return isinstance(loss, LikelihoodLoss | Weighted)
 
 
 def _as_metric(given: Any, likelihood: Any) -> Any:

@@ -83,24 +83,15 @@ def standardize_weights(
 ) -> tuple[Any, ...]:
     """`(x, y, sample_weight, class_weight)` in the form that Keras expects.
 
-    Keras needs weights in the structure of the targets, and a single array of
-    targets for class weights. Targets of `kl.indexed` are dicts, so class
-    weights are converted to sample weights, and sample weights by output to the
-    structure of the targets. Other arguments do not change.
+    Keras needs weights in the structure of the targets, which are dicts if they
+    come from `kl.indexed`.
     """
     if class_weight is not None and carries_index(x, y):
-        if sample_weight is not None:
-            raise ValueError(
-                "Pass either `class_weight` or `sample_weight`. Received: both"
-            )
-        if y is None:
-            raise ValueError(
-                "`class_weight` with `kl.indexed` needs arrays. Pass a "
-                "dataset of `(x, y, sample_weight)` to `kl.indexed` instead. "
-                f"Received: class_weight with {type(x).__name__}"
-            )
-        sample_weight = class_weights(y[TARGET], class_weight)
-        class_weight = None
+        raise ValueError(
+            "`class_weight` must be None with `kl.indexed`. Pass the weights "
+            "of the examples as `sample_weight`. "
+            f"Received: class_weight={class_weight}"
+        )
     # Keras only repeats an array over the structure if it has one axis.
     by_output = isinstance(sample_weight, dict | list | tuple) or (
         len(getattr(sample_weight, "shape", ())) > 1
@@ -140,23 +131,6 @@ def refuse_new_rows(y: Any) -> None:
                 "`kl.indexed(y, index=rows)`. Received: `validation_data` "
                 f"with the rows 0 to {len(index) - 1}"
             )
-
-
-def class_weights(y: Any, class_weight: Any) -> Any:
-    """Weights `(n,)` for labels `(n,)`, `(n, 1)` or one-hot `(n, k)`."""
-    if isinstance(y, dict | list | tuple):
-        raise ValueError(
-            "`class_weight` needs a model with one output. Pass "
-            f"`sample_weight` by output instead. Received: {type(y).__name__} "
-            "of targets"
-        )
-    y = keras.ops.convert_to_numpy(y)
-    if y.ndim > 1:
-        y = y[..., 0] if y.shape[-1] == 1 else y.argmax(axis=-1)
-    classes = np.round(y).astype("int64")
-    known, place = np.unique(classes, return_inverse=True)
-    weights = np.array([class_weight.get(int(c), 1.0) for c in known])
-    return weights[place.reshape(classes.shape)].astype("float32")
 
 
 def build_model(model: Any, x: Any) -> None:

@@ -23,7 +23,7 @@ from keras_likelihood.models.adapted_heads import (
     refuse_other_head,
     refuse_probabilities,
 )
-from keras_likelihood.models.compiled import Compiled, with_instances
+from keras_likelihood.models.compiled import Compiled, learns, with_instances
 from keras_likelihood.models.likelihood_step import LikelihoodStep
 
 
@@ -131,7 +131,7 @@ class LikelihoodModel(LikelihoodStep):
                 f"Received: loss={loss!r}"
             )
         # Keras would map a loss and metrics over the parameters too.
-        passed = {} if compiled.by_key else given
+        passed = {} if compiled.losses else given
         super().compile(optimizer=optimizer, **passed, **kwargs)
         self.__dict__.update(loss=loss, _compiled=compiled, _given=given)
         self.loss_parameters.replace({}, {})
@@ -173,12 +173,15 @@ class LikelihoodModel(LikelihoodStep):
         """Builds the parameters of the losses for these outputs."""
         learned = {}
         compiled = self._compiled
-        parts = compiled.outputs.of_model(outputs) if compiled.by_key else {}
-        for key, loss in compiled.by_key.items():
+        parts = compiled.outputs.of_model(outputs) if compiled.losses else {}
+        for key, loss in compiled.losses.items():
+            if not learns(loss):
+                continue
             prediction, parameters = split_output(parts[key])
-            refuse_other_head(self, key, loss, len(parameters), prediction)
-            refuse_probabilities(loss, prediction)
-            loss.build(tuple(prediction.shape), len(parameters))
+            if key in compiled.by_key:
+                refuse_other_head(self, key, loss, len(parameters), prediction)
+                refuse_probabilities(loss, prediction)
+                loss.build(tuple(prediction.shape), len(parameters))
             loss.adopt("model")
             for name, value in loss.learned_beside(len(parameters)).items():
                 learned[compiled.label(key, name)] = value

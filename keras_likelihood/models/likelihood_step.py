@@ -87,7 +87,7 @@ class LikelihoodStep(keras.Model):
     def count_params(self) -> int:
         """Number of values in the weights, with those of the losses."""
         own = self.loss_parameters.learned().values()
-        sizes = [math.prod(v.shape) for p in own for v in p.variables]
+        sizes = [math.prod(v.shape) for p in own for v in p.trainable_variables]
         return int(super().count_params() + sum(sizes))
 
     def get_weights(self) -> Any:
@@ -179,7 +179,7 @@ class LikelihoodStep(keras.Model):
         each output. This method updates the metrics and trains the data
         parameters, so your own training step must call it.
         """
-        if not self._compiled.by_key:
+        if not self._compiled.losses:
             return super().compute_loss(
                 x, y, y_pred, sample_weight, training=training
             )
@@ -201,7 +201,7 @@ class LikelihoodStep(keras.Model):
 
         It does not update metrics or train data parameters.
         """
-        if not self._compiled.by_key:
+        if not self._compiled.losses:
             loss = super().compute_loss(None, y, y_pred, sample_weight)
             return loss - sum(ops.cast(a, loss.dtype) for a in self.losses)
         outputs = self._each_output(y, y_pred, sample_weight, training=False)
@@ -233,7 +233,7 @@ class LikelihoodStep(keras.Model):
         self, x: Any, y: Any, y_pred: Tensor, sample_weight: Any = None
     ) -> Any:
         """The results of the metrics, which `compute_loss` has updated."""
-        if not self._compiled.by_key:
+        if not self._compiled.losses:
             return super().compute_metrics(x, y, y_pred, sample_weight)
         return self.get_metrics_result()
 

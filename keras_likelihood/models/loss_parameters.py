@@ -92,6 +92,8 @@ class LossParameters(keras.Layer):
             key = _key(name, parameter)
             store[key] = ops.convert_to_numpy(parameter.unconstrained)
             store[f"{key}.value"] = np.asarray(parameter.latest)
+            if parameter.unit is not None:
+                store[f"{key}.unit"] = ops.convert_to_numpy(parameter.unit)
         for name, parameter in self._own.rows.items():
             for key, value in parameter.saved().items():
                 store[f"data_{name}.{key}"] = value
@@ -108,6 +110,8 @@ class LossParameters(keras.Layer):
         for name, parameter in self._own.learned.items():
             if (key := _key(name, parameter)) in keys:
                 parameter.unconstrained.assign(store[key])
+            if (key := f"{key}.unit") in keys:
+                parameter.unit.assign(store[key])
         self._give_rows()
 
 

@@ -11,7 +11,6 @@ from keras_likelihood.backend.training_rows import (
     split_rows,
     split_stratified,
 )
-from keras_likelihood.models.fit_arguments import class_weights
 from keras_likelihood.regularizers.learn_scales import (
     LearnScales,
     learned_weights,
@@ -74,19 +73,7 @@ def _give_rows(model: Any, learner: Any, given: Any) -> None:
         learner.say_once(source, given.get("verbose"))
     elif is_split and held_out is None and is_arrays(rows[0]):
         rows, held_out = split_rows(rows, is_split)
-    weights = given.get("class_weight")
-    rows, held_out = (_weighted(part, weights) for part in (rows, held_out))
     learner.use_rows(rows, held_out, source)
-
-
-def _weighted(rows: Any, class_weight: Any) -> Any:
-    """Rows with the weights of their classes."""
-    if not class_weight or not isinstance(rows, tuple | list):
-        return rows
-    x, y, weight = (*rows, None, None)[:3]
-    if weight is not None or not hasattr(y, "shape"):
-        return rows
-    return x, y, class_weights(y, class_weight)
 
 
 def _needs_held_out_rows(model: Any) -> bool:

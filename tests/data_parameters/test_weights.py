@@ -1,4 +1,4 @@
-"""Class weights and per-output weights together with indexed targets."""
+"""Weights together with indexed targets."""
 
 import keras
 import numpy as np
@@ -6,11 +6,9 @@ import pytest
 
 import keras_likelihood as kl
 from keras_likelihood.data_parameters import SparseRMSProp
-from keras_likelihood.models.fit_arguments import standardize_weights
 
 LABELS = np.array([0, 1, 2, 2, 1, 0, 2, 2], "int32")
 INPUTS = np.random.default_rng(0).normal(size=(8, 3)).astype("float32")
-CLASS_WEIGHT = {0: 0.5, 2: 3.0}
 WEIGHTS = np.array([0.5, 1, 3, 3, 1, 0.5, 3, 3], "float32")
 
 
@@ -48,49 +46,14 @@ class Batch(keras.utils.PyDataset):
         return INPUTS, LABELS, WEIGHTS
 
 
-@pytest.mark.few(2)
-@pytest.mark.usefixtures("step_by_step")
-@pytest.mark.parametrize("labels", [LABELS, LABELS[:, None]])
-def test_class_weights(labels, expected):
-    y = kl.indexed(labels)
-    rows, loss = train(INPUTS, y, class_weight=CLASS_WEIGHT)
-    np.testing.assert_allclose(rows, expected[0], rtol=1e-5, atol=1e-7)
-    assert loss == pytest.approx(expected[1], rel=1e-5)
-
-
 @pytest.mark.usefixtures("step_by_step")
 def test_a_data_set_has_its_own_weights(expected):
     data = kl.indexed(Batch())
-    with pytest.raises(ValueError, match="class_weight.*needs arrays"):
-        train(data, class_weight=CLASS_WEIGHT)
+    with pytest.raises(ValueError, match="`class_weight` must be None with"):
+        train(data, class_weight={0: 0.5, 2: 3.0})
     rows, loss = train(data)
     np.testing.assert_allclose(rows, expected[0], rtol=1e-5, atol=1e-7)
     assert loss == pytest.approx(expected[1], rel=1e-5)
-
-
-def test_one_hot_labels():
-    y = kl.indexed(np.eye(3, dtype="float32")[LABELS])
-    *_, weight, left = standardize_weights(INPUTS, y, None, CLASS_WEIGHT)
-    np.testing.assert_array_equal(weight, WEIGHTS)
-    assert left is None
-
-
-def test_plain_targets_are_passed_on():
-    given = INPUTS, LABELS, None, CLASS_WEIGHT
-    assert standardize_weights(*given) == given
-    given = INPUTS, {"a": LABELS}, {"a": WEIGHTS}, None
-    assert standardize_weights(*given) == given
-
-
-def test_refusals():
-    y = kl.indexed(LABELS)
-    with pytest.raises(
-        ValueError, match="either `class_weight` or `sample_weight`"
-    ):
-        standardize_weights(INPUTS, y, WEIGHTS, CLASS_WEIGHT)
-    y = kl.indexed({"a": LABELS})
-    with pytest.raises(ValueError, match="one output"):
-        standardize_weights(INPUTS, y, None, CLASS_WEIGHT)
 
 
 @pytest.mark.usefixtures("step_by_step")

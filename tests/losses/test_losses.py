@@ -17,7 +17,7 @@ OF_ANY_LIKELIHOOD = ["CRPS", "LikelihoodLoss", "LocationScaleLoss"]
 OF_ANY_LIKELIHOOD += ["OrdinalLoss", "QuantilesLoss", "ZeroInflatedLoss"]
 OF_ANY_LIKELIHOOD += ["MultivariateNormalLoss", "MultivariateStudentTLoss"]
 # It needs rows; see `test_noisy_labels.py` and `test_sparse_noise.py`.
-OF_ANY_LIKELIHOOD += ["NoisyLabelsLoss"]
+OF_ANY_LIKELIHOOD += ["NoisyLabelsLoss", "Weighted"]
 LOSSES = [
     getattr(losses, n) for n in losses.__all__ if n not in OF_ANY_LIKELIHOOD
 ]

@@ -15,7 +15,7 @@ LOSSES = {name: getattr(kl.losses, name) for name in kl.losses.__all__}
 # Their parameters are those of the likelihood that they are given.
 OF_ANY_LIKELIHOOD = ("CRPS", "LikelihoodLoss", "LocationScaleLoss")
 NEEDED = {"classes": 3, "levels": (0.1, 0.9)}
-NEEDED["memory"] = kl.DataParameter(3)
+NEEDED |= {"memory": kl.DataParameter(3), "loss": "mse"}
 
 
 def undocumented(cls):

@@ -254,22 +254,6 @@ def test_a_stock_model_cannot_hold_out_a_share(data):
     assert model.optimizer.iterations == 0
 
 
-def test_class_weights_of_rows_with_an_index(data):
-    x, _ = data
-    y = (x[:, 0] > 0.5).astype("int32")
-    temperature = kl.DataParameter(num_examples=64)
-    loss = kl.losses.SoftmaxLoss(temperature=temperature)
-    model = model_with(regularizers.DRidge(num_examples=64), loss, units=2)
-    model.fit(
-        x,
-        kl.indexed(y),
-        class_weight={0: 1.0, 1: 2.0},
-        validation_data=(x, y),
-        verbose=0,
-    )
-    assert model.optimizer.iterations == 2
-
-
 def test_the_last_rows_are_held_out():
     kept, last = split_rows((np.arange(10), None), 0.3)
     assert list(kept[0]) == list(range(7)) and list(last[0]) == [7, 8, 9]
