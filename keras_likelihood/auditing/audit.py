@@ -102,34 +102,27 @@ def audit(
     reading = with_likelihood(reading, y, task, from_logits)
     classes = _classes(reading, task)
     rank = report.rank_labels if classes else report.rank_targets
-    found = rank(reading, y, data_parameter)
+    audited = rank(reading, y, data_parameter)
+    numbers = list(map(str, range(classes))) if classes else None
     names = as_names(label_names, "label_names", classes)
-    if names is None and classes:
-        names = [str(number) for number in range(classes)]
-    found.label_names = names
+    audited.label_names = names or numbers
     if output is not None:
-        found.path = write_audit(found, shown, output, int(top), title, y)
-    return found
+        audited.path = write_audit(audited, shown, output, int(top), title, y)
+    return audited
 
 
 def _classes(reading: Reading, task: str | None) -> int | None:
     """Number of classes, `None` for regression. Checks the likelihood."""
     shape, likelihood = reading.prediction.shape, reading.likelihood
     name = likelihood.name()
-    found = TASKS[reading.uncertainty_parameter != "temperature"]
-    if task not in (None, found):
-        raise ValueError(
-            f"`task` must be {found!r} for the likelihood {name}. "
-            f"Received: {task!r}"
-        )
+    of_model = TASKS[reading.uncertainty_parameter != "temperature"]
+    allowed = f"{of_model!r} for the likelihood {name}"
+    check_argument("task", task, task in (None, of_model), allowed)
     refuse_nan(reading.prediction, "The model's predictions")
-    if found == "regression":
-        if reading.is_real:
-            return None
-        raise ValueError(
-            "An audit of a regression needs a `LocationScale` likelihood, such "
-            f"as normal. Received: {name}"
-        )
+    if of_model == "regression":
+        allowed = "`LocationScale`, such as normal, for an audit of targets"
+        check_argument("model", name, reading.is_real, allowed)
+        return None
     one = issubclass(likelihood, Softmax) or shape[-1] == 1
     if len(shape) != 2 or not one:
         raise ValueError(
@@ -149,16 +142,12 @@ def check_task(task: str | None) -> None:
 
 def as_arrays(x: Any, y: Any, missing: bool = False) -> tuple[Any, Array]:
     """Returns finite arrays of equal length; `x` may be a structure."""
-    if y is None:
-        raise ValueError(
-            "`y` must be an array of labels or targets. Received: y=None"
-        )
+    check_argument("y", y, y is not None, "an array of labels or targets")
     fits = not hasattr(x, "element_spec") and not hasattr(x, "__next__")
     check_argument("x", x, fits, "an array, or several of equal length")
     parts = x.values() if isinstance(x, dict) else x
-    several = isinstance(x, dict | tuple | list) and any(
-        hasattr(part, "shape") for part in parts
-    )
+    several = isinstance(x, dict | tuple | list)
+    several = several and any(hasattr(part, "shape") for part in parts)
     x = keras.tree.map_structure(as_numpy, x) if several else as_numpy(x)
     y = as_numpy(y)
     for part in [y, *keras.tree.flatten(x)]:

@@ -22,11 +22,10 @@ _MARK = re.compile(r"(classes|targets)-(\d+)-(\d+)-([0-9a-f]{24})")
 
 def mark_of(y: Array, classes: int | None) -> str:
     """Fingerprint of class numbers `(n,)`, or of targets without `classes`."""
-    kind = "targets" if classes is None else "classes"
-    y = np.ascontiguousarray(y, dtype="<f8" if classes is None else "<i8")
-    count = y.size // len(y) if classes is None else classes
-    digest = hashlib.sha256(y.tobytes()).hexdigest()[:24]
-    return f"{kind}-{count}-{len(y)}-{digest}"
+    kind, dtype = ("classes", "<i8") if classes else ("targets", "<f8")
+    digest = hashlib.sha256(np.ascontiguousarray(y, dtype).tobytes())
+    count = classes or np.size(y) // len(y)
+    return f"{kind}-{count}-{len(y)}-{digest.hexdigest()[:24]}"
 
 
 def apply(y: Any, path: Path) -> tuple[Array, Array]:
@@ -43,9 +42,6 @@ def apply(y: Any, path: Path) -> tuple[Array, Array]:
     x, y = x[keep], y[keep]
     ```
 
-    An error is raised if the file belongs to other labels, or has an example,
-    decision or label that does not exist.
-
     Args:
         y: the audited labels or targets, in the same order: class numbers
             `(n,)` or `(n, 1)`, one-hot `(n, classes)`, or targets.
@@ -53,8 +49,7 @@ def apply(y: Any, path: Path) -> tuple[Array, Array]:
 
     Returns:
         The corrected labels, a new array with the shape of `y`, and a mask
-        `(n,)` of the examples to keep. The mask is False for wrong labels
-        without a replacement.
+        `(n,)`, False for wrong labels without a replacement.
     """
     y = as_numpy(y)
     rows = _read(path)
@@ -71,9 +66,9 @@ def apply(y: Any, path: Path) -> tuple[Array, Array]:
             f"{path}: `y` must have the {n} examples that were audited. "
             f"Received: y of shape {y.shape}"
         )
-    is_target = match[1] == "targets"
-    labels = y if is_target else as_labels(y, (n, classes))
-    mark = mark_of(labels, None if is_target else classes)
+    of_classes = None if match[1] == "targets" else classes
+    labels = as_labels(y, (n, classes)) if of_classes else y
+    mark = mark_of(labels, of_classes)
     if mark != marks[0]:
         raise ValueError(
             f"{path}: the decisions were made for labels other than `y`. "
@@ -83,7 +78,7 @@ def apply(y: Any, path: Path) -> tuple[Array, Array]:
     for line, row in enumerate(rows, start=2):
         try:
             index = _whole(row, "index", n)
-            new = _new_label(row, labels[index], None if is_target else classes)
+            new = _new_label(row, labels[index], of_classes)
             if index in seen:
                 raise ValueError(f"example {index} has two decisions")
         except ValueError as error:
@@ -92,7 +87,7 @@ def apply(y: Any, path: Path) -> tuple[Array, Array]:
         keep[index] = new is not None or row["decision"].lower() != "wrong"
         if new is None:
             continue
-        if not is_target and y.size > n:
+        if of_classes and y.size > n:
             new = np.arange(classes) == new
         elif corrected.dtype.kind != "f" and new != int(new):
             corrected = corrected.astype("float64")

@@ -7,50 +7,14 @@ import numpy as np
 from keras_likelihood.backend.types import Array
 
 
-def class_thresholds(y: Array, probabilities: Array) -> Array:
-    """Mean probability of each class among the examples with that label.
-
-        threshold[j] = mean of p[i, j] over examples i with y[i] = j
-
-    Args:
-        y: class numbers `(n,)`.
-        probabilities: `(n, classes)`.
-
-    Returns:
-        `(classes,)`; 1 for a class without examples.
-    """
-    classes = probabilities.shape[1]
-    counts = np.bincount(y, minlength=classes)
-    own = probabilities[np.arange(len(y)), y]
-    sums = np.bincount(y, weights=own, minlength=classes)
-    return np.where(counts > 0, sums / np.maximum(counts, 1), 1.0)
-
-
-def confident_classes(y: Array, probabilities: Array) -> Array:
-    """The class of which the classifier is confident, for each example.
-
-        argmax of p[i, j] over the classes j with p[i, j] >= threshold[j]
-
-    Args:
-        y: class numbers `(n,)`.
-        probabilities: `(n, classes)`.
-
-    Returns:
-        `(n,)`; -1 where no class reaches its threshold.
-    """
-    # Equality up to rounding: the mean of equal numbers may exceed them.
-    reached = probabilities >= class_thresholds(y, probabilities) - 1e-6
-    best = np.where(reached, probabilities, -1.0).argmax(axis=1)
-    return np.where(reached.any(axis=1), best, -1)
-
-
 def find_label_issues(
     y: Any, probabilities: Any, temperature: Any = None
 ) -> dict[str, Array]:
     """Finds suspected label errors, with the column names of cleanlab.
 
-    A label is suspected if the classifier is confident of another class, and
-    if its most probable class is also another one (Northcutt, Jiang and
+    A label is suspected if the most probable class is another one, and if the
+    classifier is confident of another class: its probability is at least the
+    class's average over the examples with that label (Northcutt, Jiang and
     Chuang, "Confident Learning", 2021).
 
     Probabilities predicted for the training data are overfit to the labels in
@@ -73,14 +37,18 @@ def find_label_issues(
         [0, 1] (low is bad: the probability of the given label, or
         `1 / (1 + temperature)`), `given_label` and `predicted_label`.
     """
-    y, probabilities = np.asarray(y), np.asarray(probabilities)
-    confident = confident_classes(y, probabilities)
-    predicted = probabilities.argmax(axis=1)
-    quality = probabilities[np.arange(len(y)), y]
+    y, p = np.asarray(y), np.asarray(probabilities)
+    own, predicted = p[np.arange(len(y)), y], p.argmax(axis=1)
+    counts, sums = (np.bincount(y, w, p.shape[1]) for w in (None, own))
+    # No example is confidently of a class without examples.
+    average = np.where(counts > 0, sums / np.maximum(counts, 1), 2.0)
+    # Equality up to rounding: the mean of equal numbers may exceed them.
+    confident = np.where(p >= average - 1e-6, p, 0.0)
+    is_other = confident.any(axis=1) & (confident.argmax(axis=1) != y)
+    quality = own
     if temperature is not None:
         quality = 1 / (1 + np.asarray(temperature, "float64"))
-    is_other = (confident >= 0) & (confident != y) & (predicted != y)
-    return issue_columns(is_other, quality, y, predicted)
+    return issue_columns(is_other & (predicted != y), quality, y, predicted)
 
 
 def issue_columns(
@@ -126,8 +94,3 @@ def true_class_probabilities(
         found /= found.sum(axis=1, keepdims=True)
         confusion = 1 + np.stack([found[r].sum(axis=0) for r in rows], axis=1)
     return found
-
-
-def expected_wrong(y: Array, truth: Array) -> float:
-    """Expected number of wrong labels, given `true_class_probabilities`."""
-    return float(np.sum(1 - truth[np.arange(len(y)), y]))

@@ -1,13 +1,15 @@
 """Trains a small network for the audit of data without a model."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
+from keras import layers
 
 from keras_likelihood.auditing.audit import as_arrays, check_task
 from keras_likelihood.backend.types import Array
+from keras_likelihood.constraints import Exp
 from keras_likelihood.data_parameters import DataParameter, indexed
 from keras_likelihood.layers.target_units import centre_and_spread
 from keras_likelihood.likelihoods.checks import check_argument
@@ -20,25 +22,8 @@ VISITS, EPOCHS = 40_000, (12, 40)
 LARGEST_SIDE = 40
 """Larger images are averaged down to this number of pixels per side."""
 WIDTHS = (24, 40, 64)
-FEWEST = 10
-"""Smallest number of targets."""
 LARGEST = 1e15
 """Squares of larger numbers are close to the limit of single precision."""
-
-
-class OwnNetwork(NamedTuple):
-    """The result of `train_for_audit`.
-
-    Attributes:
-        model: the trained `LikelihoodModel`.
-        data_parameter: learned values per example: the `DataParameter` of the
-            label memory, or the scales `(n,)` in the unit of the targets.
-        history: `keras.callbacks.History` of the training.
-    """
-
-    model: Any
-    data_parameter: Any
-    history: Any
 
 
 def train_for_audit(
@@ -49,8 +34,8 @@ def train_for_audit(
     classes: int | None = None,
     epochs: int | None = None,
     seed: int = 0,
-    on_epoch: Callable[[int, int], None] | None = None,
-) -> OwnNetwork:
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+) -> LikelihoodModel:
     """Trains a small network with a learned parameter for every example.
 
     Images get a few convolutions with batch normalisation, tables get two
@@ -59,8 +44,7 @@ def train_for_audit(
     `StudentTLoss(scale=DataParameter(n))`.
 
     ```python
-    network = kl.auditing.train_for_audit(x, y)
-    kl.audit(network.model, x, y, data_parameter=network.data_parameter)
+    report = kl.audit(kl.auditing.train_for_audit(x, y), x, y)
     ```
 
     Args:
@@ -77,102 +61,91 @@ def train_for_audit(
             the number of examples.
         seed: random seed of the weights and the order of the examples. It is
             set globally for Keras. Defaults to 0.
-        on_epoch: function of the number of finished epochs and of all epochs.
+        callbacks: Keras callbacks of the training.
 
     Returns:
-        An `OwnNetwork`: the model, the learned values and the history.
+        The fitted model.
     """
-    x, y = _as_inputs(x, y)
-    n = len(x)
+    x, y = as_arrays(x, y)
+    is_array = isinstance(x, np.ndarray) and x.dtype.kind in "biuf"
+    fits = is_array and x.ndim in (2, 3, 4) and x.size
+    if not fits or np.abs(x.astype("float64")).max() > LARGEST:
+        raise ValueError(
+            "Without a model, `x` must be an array of numbers up to "
+            f"{LARGEST:g}: a table (n, features) or images (n, height, width) "
+            f"or (n, height, width, channels). Received: {type(x).__name__} of "
+            f"shape {np.shape(x)}"
+        )
+    n, check = len(x), check_argument
+    epochs = int(np.clip(VISITS // n, *EPOCHS)) if epochs is None else epochs
+    check_task(task)
+    check("epochs", epochs, int(epochs) == epochs >= 1, "a whole number >= 1")
     if task is None:
         whole = y.dtype.kind != "f" or np.array_equal(y, np.round(y))
         task = "classification" if whole else "regression"
-    if epochs is None:
-        epochs = int(np.clip(VISITS // n, *EPOCHS))
-    check_task(task)
-    allowed = "a whole number >= 1"
-    check_argument("epochs", epochs, int(epochs) == epochs >= 1, allowed)
-    epochs, learned = int(epochs), DataParameter(n)
+    keras.utils.set_random_seed(seed)
+    inputs, outputs = _body(x)
     loss: Any
-    if task == "regression":
-        y, units = _as_quantities(y), 1
+    if task == "classification":
+        y, classes = _as_classes(y, classes)
+        outputs = layers.Dense(classes)(outputs)
+        loss = NoisyLabelsLoss(DataParameter(n))
+    else:
+        y = _as_quantities(y)
         # One gross error would change the mean and deviation too much.
         (middle,), (spread,) = centre_and_spread(y, 1)
-        y = ((y - middle) / spread).astype("float32")
-        loss = StudentTLoss(scale=learned)
-    else:
-        y, units = _as_classes(y, classes)
-        loss = NoisyLabelsLoss(learned)
-    keras.utils.set_random_seed(seed)
-    inputs, features = _body(x)
-    outputs = keras.layers.Dense(units)(features)
+        outputs = layers.Dense(1)(outputs)
+        outputs = layers.Rescaling(float(spread), float(middle))(outputs)
+        # The steps of a logarithm do not depend on the unit.
+        scale = DataParameter(n, initial=float(spread), constraint=Exp())
+        loss = StudentTLoss(scale=scale)
     model = LikelihoodModel(inputs, outputs)
     # Even with few examples, an epoch has some dozens of steps.
     batch = int(np.clip(2 ** (n // 24).bit_length() // 2, 16, 128))
     rate = keras.optimizers.schedules.CosineDecay(2e-3, epochs * -(-n // batch))
     model.compile(keras.optimizers.AdamW(rate, weight_decay=1e-3), loss=loss)
-    report = on_epoch or (lambda done, count: None)
-    show = keras.callbacks.LambdaCallback(
-        on_epoch_end=lambda epoch, logs: report(epoch + 1, epochs)
-    )
     options = {"batch_size": batch, "epochs": epochs, "verbose": 0}
-    history = model.fit(x, indexed(y), callbacks=[show], **options)
-    if task == "classification":
-        return OwnNetwork(model, learned, history)
-    answer = keras.layers.Rescaling(float(spread), float(middle))(outputs)
-    model = LikelihoodModel(inputs, answer)
-    return OwnNetwork(model, learned.values() * spread, history)
+    model.fit(x, indexed(y), callbacks=list(callbacks), **options)
+    return model
 
 
 def _body(x: Array) -> tuple[Any, Any]:
     """Symbolic inputs and features of a network for `x`."""
-    inputs = keras.Input(x.shape[1:])
-    return inputs, (_table if x.ndim == 2 else _images)(x, inputs)
-
-
-def _table(x: Array, inputs: Any) -> Any:
-    # A gross error in a column must not dominate the network.
-    h = keras.ops.clip(_standardise(x, inputs), -8.0, 8.0)
-    for _ in range(2):
-        h = keras.layers.Dense(128, use_bias=False)(h)
-        h = keras.layers.BatchNormalization()(h)
-        h = keras.layers.ReLU()(h)
-        h = keras.layers.Dropout(0.2)(h)
-    return h
-
-
-def _images(x: Array, inputs: Any) -> Any:
-    h = inputs
+    inputs = h = keras.Input(x.shape[1:])
     if x.ndim == 3:
-        h, x = keras.layers.Reshape((*x.shape[1:], 1))(h), x[..., None]
-    elif x.shape[1] in (1, 3, 4) and x.shape[-1] not in (1, 3, 4):
-        h, x = keras.layers.Permute((2, 3, 1))(h), np.moveaxis(x, 1, -1)
-    h = _standardise(x, h)
+        h, x = layers.Reshape((*x.shape[1:], 1))(h), x[..., None]
+    elif (
+        x.ndim == 4 and x.shape[1] in (1, 3, 4) and x.shape[3] not in (1, 3, 4)
+    ):
+        h, x = layers.Permute((2, 3, 1))(h), np.moveaxis(x, 1, -1)
+    some, axes = x[:: -(-x.size // 5_000_000)], tuple(range(x.ndim - 1))
+    mean, spread = some.mean(axes, "float64"), some.std(axes, "float64")
+    # Only rounding errors would be left of a constant column.
+    spread = np.where(spread <= 1e-6 * np.abs(mean), 1.0, spread)
+    h = layers.Normalization(mean=mean, variance=spread**2)(h)
+    if x.ndim == 2:
+        # A gross error in a column must not dominate the network.
+        h = keras.ops.clip(h, -8.0, 8.0)
+        for _ in range(2):
+            h = layers.Dropout(0.2)(_normalised(layers.Dense, h, 128))
+        return inputs, h
     shrink = -(-max(x.shape[1:3]) // LARGEST_SIDE)
     if shrink > 1:
-        h = keras.layers.AveragePooling2D(shrink, padding="same")(h)
+        h = layers.AveragePooling2D(shrink, padding="same")(h)
     for level, width in enumerate(WIDTHS):
         if level and min(h.shape[1:3]) < 4:
             break
+        same = {"kernel_size": 3, "padding": "same"}
         # The first level has the most pixels. One layer is enough there.
         for _ in range(2 if level else 1):
-            h = keras.layers.Conv2D(width, 3, padding="same", use_bias=False)(h)
-            h = keras.layers.BatchNormalization()(h)
-            h = keras.layers.ReLU()(h)
-        h = keras.layers.MaxPooling2D(padding="same")(h)
-    h = keras.layers.Flatten()(h)
-    return keras.layers.Dropout(0.3)(h)
+            h = _normalised(layers.Conv2D, h, width, **same)
+        h = layers.MaxPooling2D(padding="same")(h)
+    return inputs, layers.Dropout(0.3)(layers.Flatten()(h))
 
 
-def _standardise(x: Array, h: Any) -> Any:
-    """Standardises each column or channel."""
-    some = x[:: -(-x.size // 5_000_000)]
-    axes = tuple(range(x.ndim - 1))
-    mean = some.mean(axis=axes, dtype="float64")
-    spread = some.std(axis=axes, dtype="float64")
-    # Only rounding errors would be left of a constant column.
-    spread = np.where(spread <= 1e-6 * np.abs(mean), 1.0, spread)
-    return keras.layers.Normalization(mean=mean, variance=spread**2)(h)
+def _normalised(layer: Any, h: Any, width: int, **options: Any) -> Any:
+    h = layer(width, use_bias=False, **options)(h)
+    return layers.ReLU()(layers.BatchNormalization()(h))
 
 
 def fill_missing(x: Any) -> Array:
@@ -195,32 +168,14 @@ def fill_missing(x: Any) -> Array:
         `(n, features + columns with missing values)`.
     """
     table: Array = np.asarray(x)
-    if table.ndim != 2 or table.dtype.kind != "f":
-        return table
-    missing = np.isnan(table)
-    some = missing.any(axis=0)
-    if not some.any():
+    is_table = table.ndim == 2 and table.dtype.kind == "f"
+    missing = np.isnan(table) if is_table else np.zeros((1, 1), bool)
+    if not missing.any():
         return table
     # An empty column has no median.
     middle = np.nanmedian(np.where(missing.all(axis=0), 0, table), axis=0)
     filled = np.where(missing, middle, table)
-    gaps = missing[:, some].astype(table.dtype)
-    return np.asarray(np.concatenate([filled, gaps], axis=1))
-
-
-def _as_inputs(x: Any, y: Any) -> tuple[Array, Array]:
-    """Returns images or a table, and labels."""
-    x, y = as_arrays(x, y)
-    kind = getattr(x, "dtype", np.dtype(object)).kind
-    fits = kind in "biuf" and x.ndim in (2, 3, 4) and x.size
-    if not fits or max(abs(float(v)) for v in (x.min(), x.max())) > LARGEST:
-        raise ValueError(
-            "Without a model, `x` must be an array of numbers up to "
-            f"{LARGEST:g}: a table (n, features) or images (n, height, width) "
-            f"or (n, height, width, channels). Received: {type(x).__name__} of "
-            f"kind {kind} and shape {np.shape(x)}"
-        )
-    return x, y
+    return np.column_stack([filled, missing[:, missing.any(axis=0)]])
 
 
 def _as_classes(y: Array, classes: int | None) -> tuple[Array, int]:
@@ -245,11 +200,11 @@ def _as_classes(y: Array, classes: int | None) -> tuple[Array, int]:
 
 def _as_quantities(y: Array) -> Array:
     """Returns targets `(n, 1)` that are not all the same."""
-    is_column = y.dtype.kind in "biuf" and y.size == len(y)
-    if not is_column or len(y) < FEWEST or np.ptp(y) == 0:
+    is_column = y.dtype.kind in "biuf" and y.size == len(y) >= 10
+    if not is_column or np.ptp(y) == 0:
         raise ValueError(
-            f"Without a model, an audit of targets needs at least {FEWEST} "
-            "examples, one number per example, and targets that differ. "
+            "Without a model, an audit of targets needs at least 10 examples, "
+            "one number per example, and targets that differ. "
             f"Received: {y.dtype} of shape {y.shape}, the first {y[0]}"
         )
     return y.reshape(-1, 1).astype("float64")

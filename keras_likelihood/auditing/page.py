@@ -1,7 +1,6 @@
 """Writes the page of an audit."""
 
 import collections
-import hashlib
 import os
 from typing import Any
 
@@ -78,9 +77,7 @@ def write_audit(
         names=names,
         pairs=pairs,
         confused=confused,
-        is_long=any(len(names[label]) > 3 for label in confused)
-        if names
-        else False,
+        is_long=any(len(names[label]) > 3 for label in confused if names),
         histogram=histogram(report.scores, suspected, report.score_name),
         apply_words=apply[0],
         apply_line=apply[1],
@@ -88,21 +85,9 @@ def write_audit(
             **_page_data(report, shown, top),
             "audit": mark,
             "one_target": np.size(y) == len(y),
-            "key": _key(mark, shown),
         },
     )
     return os.fspath(output)
-
-
-def _key(mark: str, shown: Unseen) -> str:
-    """The key under which the browser stores decisions on these data."""
-    x = getattr(shown, "x", np.zeros(0))
-    some = x[:: -(-max(len(x), 1) // 1000)]
-    if some.dtype.hasobject:
-        content = repr(some.tolist()).encode("utf-8", errors="replace")
-    else:
-        content = np.ascontiguousarray(some).tobytes()
-    return hashlib.sha256(mark.encode("ascii") + content).hexdigest()[:24]
 
 
 def _page_data(report: AuditReport, shown: Unseen, top: int) -> dict[str, Any]:

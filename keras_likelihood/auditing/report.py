@@ -92,8 +92,8 @@ def score_of(
             f"where the model disagrees with the {label}."
         )
         return learned, f"learned {name}", meaning
-    found = reading.without_data_parameters().parameter(name)
-    values = np.ones(()) if found is None else np.asarray(found.values)
+    predicted = reading.without_data_parameters().parameter(name)
+    values = np.asarray(1 if predicted is None else predicted.values)
     each = values.ndim and len(values) == len(reading.prediction)
     if each and np.ptp(values, axis=0).any():
         meaning = (
@@ -122,10 +122,10 @@ def learned_values(
             return None, None
     may_be_memory = not reading.is_real
     if isinstance(data_parameter, DataParameter):
-        may_be_memory = may_be_memory and data_parameter.name == "memory"
-        given = data_parameter.name
-        fits = may_be_memory or given in (None, name)
-        check_argument("data_parameter", given, fits, f"for the {name}")
+        owner = data_parameter.name
+        may_be_memory = may_be_memory and owner == "memory"
+        fits = may_be_memory or owner in (None, name)
+        check_argument("data_parameter", owner, fits, f"for the {name}")
         data_parameter = data_parameter.values()
     values = np.asarray(data_parameter, "float64")
     if may_be_memory and values.shape == (n, reading.prediction.shape[1]):
@@ -169,19 +169,18 @@ def rank_labels(reading: Any, y: Array, data_parameter: Any) -> AuditReport:
 
 def _rank_by_memory(y: Array, nll: Array, memory: Array) -> AuditReport:
     truth = label_issues.true_class_probabilities(y, memory)
-    rows = np.arange(len(y))
-    quality = truth[rows, y]
-    found = truth.argmax(axis=1)
-    wrong = label_issues.expected_wrong(y, truth)
     overlapping = label_issues.true_class_probabilities(y, memory, power=1.0)
-    fewer = min(label_issues.expected_wrong(y, overlapping), wrong)
+    rows = np.arange(len(y))
+    quality, predicted = truth[rows, y], truth.argmax(axis=1)
+    wrong = np.sum(1 - quality)
+    fewer = min(np.sum(1 - overlapping[rows, y]), wrong)
     return AuditReport(
         "classification",
         nll - np.log(np.clip(memory[rows, y], 1e-6, 1)),
         "doubt of the label",
         "Minus the logarithm of two probabilities of the given label: the "
         "network's prediction, and its average prediction during training.",
-        label_issues.issue_columns(quality < 0.5, quality, y, found),
+        label_issues.issue_columns(quality < 0.5, quality, y, predicted),
         nll,
         {"p(given)": np.exp(-nll), "p(label is right)": quality},
         "A label is suspected if it is more likely wrong than right, judged "

@@ -9,7 +9,7 @@ EXTRAS = {
     **dict.fromkeys(("jinja2", "markupsafe", "PIL"), "pages"),
     "pyarrow": "parquet",
     "tensorflow_probability": "tfp",
-    **dict.fromkeys(("matplotlib", "rich", "sklearn", "scipy"), "all"),
+    **dict.fromkeys(("matplotlib", "sklearn", "scipy"), "all"),
 }
 
 

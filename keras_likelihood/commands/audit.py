@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_likelihood.backend.files import replacing
 from keras_likelihood.commands import files, outputs
+from keras_likelihood.commands.console import callback
 from keras_likelihood.tables.csv_files import CsvFile
 from keras_likelihood.tables.table_files import is_text_table
 
@@ -55,7 +56,10 @@ def run(args: argparse.Namespace) -> None:
             "--epochs applies only if no model is given. "
             f"Received: {args.model}"
         )
-    labels = _read_labels(args.labels)
+    labels = None
+    if args.labels:
+        text = pathlib.Path(args.labels).read_bytes()
+        labels = text.decode("utf-8", "replace").splitlines()
     model = files.load_model(args.model) if args.model else None
     data = files.read_examples(model, args.data, args)
     if args.apply:
@@ -105,12 +109,15 @@ def _rank(
             return audit(model, x, y, None, **options)
     x = fill_missing(x)
     with args.console.progress("training a network", 0) as on_epoch:
-        fit = {"task": args.task, "epochs": args.epochs, "on_epoch": on_epoch}
-        network = train_for_audit(
-            x, y, classes=len(names) if names else None, **fit
+        model = train_for_audit(
+            x,
+            y,
+            task=args.task,
+            classes=len(names) if names else None,
+            epochs=args.epochs,
+            callbacks=[callback(on_epoch)],
         )
-    options["data_parameter"] = network.data_parameter
-    return audit(network.model, x, y, None, **options)
+    return audit(model, x, y, None, **options)
 
 
 def _apply(args: argparse.Namespace, data: dict[str, Any]) -> None:
@@ -143,31 +150,19 @@ def _apply(args: argparse.Namespace, data: dict[str, Any]) -> None:
     )
 
 
-def _read_labels(path: str | None) -> list[str] | None:
-    """Reads one name per line; `None` without a path."""
-    if path is None:
-        return None
-    try:
-        return files.regular_file(path).read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise files.CommandError(
-            f"{path}: the file must be UTF-8 text ({error})"
-        ) from error
-
-
 def worst_examples(report: Any, most: int = 8) -> list[dict[str, Any]]:
     """The worst suspects, or the highest scores if nothing is suspected."""
-    names, columns = report.label_names, report.columns
-    columns = {"score": report.scores, **columns}
+    names = report.label_names
+    columns = {"score": report.scores, **report.columns}
     chosen = report.suspects() if report.num_issues else report.ranked()
-    found = []
+    rows = []
     for at in chosen[:most].tolist():
         row = {"example": at}
         for which in ("given", "predicted"):
             value = report.label_issues[f"{which}_label"][at]
             row[which] = names[value] if names else value.item()
-        found.append(row | {k: float(v[at]) for k, v in columns.items()})
-    return found
+        rows.append(row | {k: float(v[at]) for k, v in columns.items()})
+    return rows
 
 
 def _print(report: Any, args: argparse.Namespace, command: str) -> None:
@@ -181,8 +176,8 @@ def _print(report: Any, args: argparse.Namespace, command: str) -> None:
     facts[f"suspected {what}"] = f"{issues:,} ({issues / n:.1%})"
     console.facts({**facts, **written})
     worst = worst_examples(report)
-    found = {"examples": n, "task": report.task, "score": report.score_name}
-    console.result(**found, suspected=issues, worst=worst, **written)
+    console.result(examples=n, task=report.task, score=report.score_name)
+    console.result(suspected=issues, worst=worst, **written)
     kind = f"most doubtful {what}" if issues else "highest scores"
     console.say(f"The {kind}:", style="bold")
     console.table(list(worst[0]), [list(map(shown, w.values())) for w in worst])

@@ -1,13 +1,10 @@
 """Reads the data of `keras-likelihood recalibrate`."""
 
-import os
-import pathlib
 from typing import Any
 
 import numpy as np
 
 from keras_likelihood import likelihoods
-from keras_likelihood.backend.files import map_array, open_regular
 from keras_likelihood.commands import files
 from keras_likelihood.commands.tasks import ClassifierTask, RegressorTask
 from keras_likelihood.reading import read_output
@@ -19,8 +16,6 @@ from keras_likelihood.recalibration.graphs import (
 from keras_likelihood.recalibration.regression.regressor import (
     location_and_scale,
 )
-from keras_likelihood.tables.columns import refuse_nan
-from keras_likelihood.tables.table_files import NumberTable
 
 
 def load_task(args):
@@ -42,14 +37,16 @@ def load_task(args):
             )
     if "logits" not in val:
         return RegressorTask(_as_regressor(val), test and _as_regressor(test))
-    parts: Any = (
+    own, judged = (
         data and {"features": None, **data, "own": data["logits"]}
         for data in (val, test)
     )
-    own, judged = parts
-    from_logits = not (args.probabilities or val.get("are_probabilities"))
-    options = {"changes_classes": args.change_classes}
-    return ClassifierTask(own, judged, from_logits=from_logits, **options)
+    return ClassifierTask(
+        own,
+        judged,
+        from_logits=not (args.probabilities or val.get("are_probabilities")),
+        changes_classes=args.change_classes,
+    )
 
 
 def task_of_model(model, val, test, args):
@@ -99,20 +96,19 @@ def _is_regressor(model, x, y, task):
 
 def _outputs(graph, data):
     own, features, y, _ = graph.outputs(data["x"], data["y"], None, 256)
-    found = {"own": own, "features": features, "y": y}
-    if isinstance(graph, RegressorGraph):
-        found["has_scale"] = graph.has_scale
-        if graph.features is graph.prediction:
-            found["features"] = None
-    return found
+    if isinstance(graph, ClassifierGraph):
+        return {"own": own, "features": features, "y": y}
+    if graph.features is graph.prediction:
+        features = None
+    outputs = {"own": own.as_numpy(), "features": features, "y": y}
+    return outputs | {"has_scale": graph.has_scale}
 
 
 def _as_regressor(data):
-    location, scale = location_and_scale(data["prediction"], data.get("scale"))
+    given = data["prediction"], data.get("scale")
+    location, scale = map(np.float32, location_and_scale(*given))
     return {
-        "own": likelihoods.Normal(
-            np.float32(location), scale=np.float32(scale)
-        ),
+        "own": likelihoods.Normal(location, scale=scale),
         "y": data["y"].ravel(),
         "features": data.get("features"),
         "has_scale": "scale" in data,
@@ -120,13 +116,6 @@ def _as_regressor(data):
 
 
 def _load_outputs(path):
-    if os.path.isdir(path):
-        return _load_folder(path)
-    suffix = files.regular_file(path).suffix
-    if suffix == ".csv":
-        return _load_logits(path)
-    if suffix != ".npz":
-        raise files.UsageError(f"Data must be .npz or .csv. Received: {path}")
     names = ("logits", "probs", "prediction", "scale", "features", "y")
     found: dict[str, Any] = files.read_arrays(path, (), names)
     if "probs" in found:
@@ -136,34 +125,3 @@ def _load_outputs(path):
     if not {wanted, "y"} <= found.keys():
         return files.read_arrays(path, (wanted, "y"))
     return found
-
-
-def _load_folder(path):
-    """The memory-mapped `logits.npy` and `y.npy` of a folder."""
-    found = {}
-    for name in ("logits", "y"):
-        file = files.regular_file(pathlib.Path(path) / f"{name}.npy")
-        with open_regular(file) as opened:
-            found[name] = map_array(opened, file)
-    logits, y = found["logits"], found["y"]
-    kinds = {logits.dtype.kind, y.dtype.kind}
-    if logits.ndim != 2 or len(y) != len(logits) or kinds - set(files.NUMBERS):
-        raise files.CommandError(
-            f"{path}: `logits` must be numbers of shape (rows, classes), and "
-            "`y` a class number for each row. Received: "
-            f"{logits.shape} of {logits.dtype} and {y.shape} of {y.dtype}"
-        )
-    return found
-
-
-def _load_logits(path):
-    """Logits of a .csv, with the class number in the last column."""
-    file = NumberTable(path)
-    table, _ = file.read()
-    if file.changed or table.shape[1] < 2:
-        raise files.CommandError(
-            f"{path}: a .csv must have columns of logits, then the class "
-            f"number. Received: {table.shape[1]} column(s). {file.note}"
-        )
-    refuse_nan(table, f"{path}: the table")
-    return {"logits": table[:, :-1], "y": table[:, -1]}

@@ -78,25 +78,25 @@ def _examine(args, model, data, test):
     x, labels = data["x"], data.get("labels")
     columns = data.get("columns", data.get("names"))
     args.features = None
-    val, rows = data, np.arange(len(x))
+    fitted_to, judged_on, rows = data, test, np.arange(len(x))
     if test is None:
-        order = np.random.default_rng(0).permutation(rows)
-        rows, judged = map(np.sort, np.split(order, [len(order) // 2]))
-        val, test = (
-            {name: data[name][chosen] for name in ("x", "y")}
-            for chosen in (rows, judged)
+        halves = np.array_split(np.random.default_rng(0).permutation(rows), 2)
+        rows, judged = map(np.sort, halves)
+        fitted_to, judged_on = (
+            {name: data[name][half] for name in ("x", "y")}
+            for half in (rows, judged)
         )
     else:
         judged = np.arange(len(test["y"]))
+    shown = test["x"] if args.test else x
     with args.console.progress("checking up") as on_progress:
-        task = task_of_model(model, val, test, args)
+        task = task_of_model(model, fitted_to, judged_on, args)
         on_progress(15, 100)
         calibration = parts.check_calibration(task, args)
         on_progress(55, 100)
         with files.running(args.model, args.data):
-            judged_x = test["x"] if args.test else x[judged]
             doubtful = parts.check_labels(
-                model, data, labels, task, args, judged_x
+                model, data, labels, task, args, shown[judged]
             )
         on_progress(65, 100)
 
@@ -104,10 +104,7 @@ def _examine(args, model, data, test):
             on_progress(65 + 30 * round_ // rounds, 100)
 
         inputs = parts.check_inputs(x, rows, columns, task, args, on_round)
-        unsure = parts.check_uncertainty(
-            task, test["x"] if args.test else x, judged, labels, args
-        )
-        on_progress(97, 100)
+        unsure = parts.check_uncertainty(task, shown, judged, labels, args)
         training = parts.check_training(model, data, args)
         on_progress(100, 100)
     return [calibration, doubtful, inputs, unsure, training], task

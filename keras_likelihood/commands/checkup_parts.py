@@ -106,8 +106,6 @@ def check_labels(model, data, names, task, args, judged) -> Part:
     except ValueError as error:
         return Part(title, str(error), verdict="unknown")
     words = [report.rule]
-    if classes and "p(predicted)" in report.columns:
-        words.append(_keep_knowable(report))
     n, issues = len(report.scores), report.num_issues
     summary = f"{issues:,} of {n:,} {what} are suspected ({issues / n:.1%})."
     is_usual = not issues
@@ -143,57 +141,13 @@ def check_labels(model, data, names, task, args, judged) -> Part:
 
 def _usual_share(model, x, task, options) -> float:
     """Share of suspected labels if the recalibrated model draws them."""
-    p = task.probabilities("auto").reshape(len(x), -1)
-    p = np.concatenate([1 - p, p], axis=1) if p.shape[1] == 1 else p
-    random, shares = np.random.default_rng(0), []
+    p, shares, random = _by_class(task), [], np.random.default_rng(0)
     for _ in range(_DRAWS):
         steps = p.cumsum(axis=1)[:, :-1]
         drawn = (random.random((len(p), 1)) > steps).sum(axis=1)
         report = audit(model, x, drawn, None, **options)
-        if "p(predicted)" in report.columns:
-            _keep_knowable(report)
         shares.append(report.num_issues / len(p))
     return float(np.mean(shares))
-
-
-def _keep_knowable(report):
-    """Limits the suspects to `knowable`; returns an explanation."""
-    issues = report.label_issues
-    agrees = issues["predicted_label"] == issues["given_label"]
-    most = knowable(report.columns["p(predicted)"], agrees)
-    suspects = report.suspects()
-    issues["is_label_issue"][suspects[most:]] = False
-    words = (
-        f"The model agrees with {agrees.mean():.1%} of the labels. It "
-        "disagrees with a wrong label as confidently as it agrees with a right "
-        "one, so most of its less confident disagreements are its own errors. "
-        f"By this rule, at most {most:,} of its {int((~agrees).sum()):,} "
-        "disagreements are wrong labels"
-    )
-    if most < len(suspects):
-        words += f". Of the {len(suspects):,} labels that the audit found, " + (
-            "only the worst are suspected" if most else "none is suspected"
-        )
-    return f"{words}."
-
-
-def knowable(confidence, agrees) -> int:
-    """Upper bound on the wrong labels among a classifier's disagreements.
-
-    Wrong labels do not depend on the input. So the classifier is as confident
-    there as where it agrees. Let a share s of the agreements and k of the
-    disagreements have a confidence of at least t. Then, for every t, at most
-    about k / s labels are wrong. `confidence` `(n,)` is the probability of the
-    predicted class.
-    """
-    against, agreeing = confidence[~agrees], confidence[agrees]
-    if not len(agreeing):
-        return 0
-    # Ties, such as 1.0 in single precision, count on both sides.
-    levels = np.quantile(agreeing, [0, 0.25, 0.5, 0.7, 0.8, 0.9])
-    return int(
-        min(np.sum(against >= t) / np.mean(agreeing >= t) for t in levels)
-    )
 
 
 def check_inputs(x, rows, names, task, args, on_round) -> Part:
@@ -226,16 +180,16 @@ def check_inputs(x, rows, names, task, args, on_round) -> Part:
         names = [*names, *(f"{names[i]} is missing" for i in np.where(gaps)[0])]
     else:
         names = [f"{source} {i}" for i in range(table.shape[1])]
-    found = detect.strangest(detector, table, numbers, scores, names, _MOST)
+    strangest = detect.strangest(detector, table, numbers, names, _MOST)
     count = int(far.sum())
     examples = _examples_table(
         "The strangest inputs",
         ["score", "what makes it strange"],
         x,
-        [row["row"] for row in found],
+        [row["row"] for row in strangest],
         [
             [f"{row['score']:.3f}", detect.describe_columns(row["columns"])]
-            for row in found
+            for row in strangest
         ],
     )
     return Part(
@@ -253,7 +207,7 @@ def check_inputs(x, rows, names, task, args, on_round) -> Part:
         "look" if count else "good",
         "score all rows and save the detector",
         command,
-        {"far": count, "examples": len(table), "strangest": found},
+        {"far": count, "examples": len(table), "strangest": strangest},
     )
 
 
@@ -267,32 +221,37 @@ def _features(task, is_split):
     return table if table.shape[1] <= _WIDEST else None
 
 
+def _by_class(task) -> np.ndarray:
+    """Recalibrated probabilities `(n, classes)`, also of two classes."""
+    p = task.probabilities("auto")
+    p = p.reshape(len(p), -1)
+    return p if p.shape[1] > 1 else np.concatenate([1 - p, p], axis=1)
+
+
 def check_uncertainty(task, x, judged, names, args) -> Part:
     """Finds where the model is uncertain; `judged` are rows of `x`."""
     if task.name == "regression":
         return _uncertain_numbers(task, x, judged, args)
-    p = task.probabilities("auto")
-    p = p.reshape(len(p), -1)
     y = task.judged_on["y"]
     if np.ndim(y) > 1:
         words = "Multi-label outputs are not checked here."
         return Part("Uncertainty", words, verdict="unknown")
-    if p.shape[1] == 1:
-        p = np.concatenate([1 - p, p], axis=1)
+    p = _by_class(task)
     answer, belief = p.argmax(axis=1), p.max(axis=1)
-    classes = sorted(
-        (belief[answer == c].mean(), c, np.mean(y[answer == c] == c))
-        for c in np.unique(answer)
-    )
     names = names or list(map(str, range(p.shape[1])))
+    classes = [
+        (belief[of].mean(), names[c], np.mean(y[of] == c), np.sum(of))
+        for c, of in ((c, answer == c) for c in np.unique(answer))
+    ]
+    classes.sort()
     second = np.argsort(p, axis=1)[:, -2]
     order = np.argsort(belief, kind="stable")[:_MOST]
     unsure = float(np.mean(belief < _UNSURE))
     by_class = Table(
         ["predicted class", "examples", "mean probability", "right"],
         [
-            [names[c], f"{np.sum(answer == c):,}", f"{b:.1%}", f"{r:.1%}"]
-            for b, c, r in classes[:_MOST]
+            [name, f"{count:,}", f"{b:.1%}", f"{right:.1%}"]
+            for b, name, right, count in classes[:_MOST]
         ],
         "Classes, least certain first",
     )
@@ -315,7 +274,7 @@ def check_uncertainty(task, x, judged, names, args) -> Part:
         "Uncertainty",
         f"For {unsure:.1%} of the examples the recalibrated model is less than "
         f"{_UNSURE:.0%} certain of its answer. It is least certain of class "
-        f"{names[classes[0][1]]} ({classes[0][0]:.1%} on average).",
+        f"{classes[0][1]} ({classes[0][0]:.1%} on average).",
         [f"Examples are rows of {_judged(args)}.", by_class, examples],
         "look" if unsure > 0.1 else "good",
         "predict sets of classes where the model is unsure",
@@ -326,7 +285,7 @@ def check_uncertainty(task, x, judged, names, args) -> Part:
 
 def _uncertain_numbers(task, x, judged, args):
     low, high = map(np.ravel, task.distribution("auto").interval(0.9))
-    prediction = np.ravel(task.judged_on["own"].as_numpy().prediction)
+    prediction = np.ravel(task.judged_on["own"].prediction)
     width, y = high - low, np.ravel(task.judged_on["y"])
     order = np.argsort(-width, kind="stable")[:_MOST]
     narrow, middle, wide = np.quantile(width, [0.05, 0.5, 0.95])
@@ -363,7 +322,9 @@ def check_training(model, data, args) -> Part:
     """Runs `diagnose`."""
     title = "Diagnosis of the training"
     try:
-        found = diagnose(model, data["x"][:_DIAGNOSED], data["y"][:_DIAGNOSED])
+        findings = diagnose(
+            model, data["x"][:_DIAGNOSED], data["y"][:_DIAGNOSED]
+        )
     except ValueError as error:
         words = str(error)
         if "likelihood loss" in words:
@@ -372,11 +333,14 @@ def check_training(model, data, args) -> Part:
                 "are no likelihood parameters to check."
             )
         return Part(title, words, verdict="unknown")
-    if not found:
+    if not findings:
         return Part(title, "Nothing suspicious was found.", verdict="good")
-    findings = [f"{f.message} {f.remedy} ({f.numbers})" for f in found]
-    summary = f"{len(found)} finding(s): {', '.join(found.names)}."
-    advice = "follow the advice of the diagnosis"
-    command = _python(args, "print(kl.diagnose({}))")
-    names = {"findings": found.names}
-    return Part(title, summary, findings, "bad", advice, command, names)
+    return Part(
+        title,
+        f"{len(findings)} finding(s): {', '.join(findings.names)}.",
+        [f"{f.message} {f.remedy} ({f.numbers})" for f in findings],
+        "bad",
+        "follow the advice of the diagnosis",
+        _python(args, "print(kl.diagnose({}))"),
+        {"findings": findings.names},
+    )

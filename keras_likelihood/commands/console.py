@@ -3,16 +3,19 @@
 import contextlib
 import json
 import math
+import os
 import re
+import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-_WIDE = 10_000
-"""Line width in a pipe, where lines are never wrapped."""
+Progress: TypeAlias = Callable[[float, float], None]
+"""A function of the number of finished steps and of all steps."""
 _NUMBER = re.compile(r"[-+\u2212]?[\d.,]+(e[-+]?\d+)?( ?%)?|-|")
 
 
@@ -31,12 +34,14 @@ class Console:
         self._quiet = quiet
         self._is_silent = as_json or quiet
 
-    def say(self, text: str, style: str | None = None) -> None:
+    def say(self, text: str, style: str = "") -> None:
         """Prints a sentence. In a terminal it is wrapped between words."""
-        if not self._is_silent:
-            from rich.text import Text
-
-            _rich().print(Text(printable(text), style=style or ""))
+        if self._is_silent:
+            return
+        text = printable(text)
+        if sys.stdout.isatty() and not text.startswith(" "):
+            text = textwrap.fill(text, shutil.get_terminal_size().columns)
+        print(_styled(text, style))
 
     def facts(self, facts: dict[str, Any]) -> None:
         """Prints one name and value on each line."""
@@ -55,30 +60,19 @@ class Console:
 
         Columns of numbers are aligned to the right.
         """
-        if self._is_silent:
-            return
-        from rich.box import SIMPLE_HEAD
-        from rich.table import Table
-        from rich.text import Text
-
-        console = _rich()
-        frame = SIMPLE_HEAD if console.is_terminal else None
-        table = Table(box=frame, pad_edge=False, header_style="bold")
-        texts = [[printable(cell) for cell in row] for row in rows]
-        for at, name in enumerate(columns):
-            table.add_column(Text(printable(name)))
-            if texts and all(_NUMBER.fullmatch(row[at]) for row in texts):
-                table.columns[-1].justify = "right"
+        cells = [list(columns), *([printable(c) for c in row] for row in rows)]
         if best is not None:
-            table.add_column("")
-            texts[best].append(printable("◀ best", "< best"))
-        for number, row in enumerate(texts):
-            style = "bold green" if number == best else None
-            table.add_row(*map(Text, row), style=style)
-        with console.capture() as captured:
-            console.print(table)
-        for line in captured.get().splitlines():
-            print(line.rstrip())
+            for number, row in enumerate(cells, -1):
+                mark = printable("◀ best", "< best")
+                row.append(mark if number == best else "")
+        for at, column in enumerate(zip(*cells, strict=True)):
+            is_number = all(map(_NUMBER.fullmatch, column[1:]))
+            side = ">" if is_number and len(column) > 1 else "<"
+            for row in cells:
+                row[at] = f"{row[at]:{side}{max(map(len, column))}}"
+        for number, row in enumerate(cells if not self._is_silent else [], -1):
+            style = "bold" if number < 0 else "green" if number == best else ""
+            print(_styled("  ".join(row).rstrip(), style))
 
     def next_step(self, text: str, command: str | None = None) -> None:
         """Prints what to do next, at the end of every command."""
@@ -92,10 +86,8 @@ class Console:
         self._results.update(values)
 
     @contextlib.contextmanager
-    def progress(
-        self, text: str, after: float = 2.0
-    ) -> Iterator[Callable[[float, float], None]]:
-        """Yields a function of the number of finished steps and of all steps.
+    def progress(self, text: str, after: float = 2.0) -> Iterator[Progress]:
+        """Yields a function that shows the progress of a long command.
 
         A terminal shows one line, which is updated. Elsewhere about ten lines
         are printed. Nothing is printed in the first `after` seconds.
@@ -139,6 +131,17 @@ class Console:
             print()
 
 
+def callback(on_epoch: Progress) -> Any:
+    """A Keras callback that shows the progress of a training."""
+    import keras
+
+    watcher = keras.callbacks.LambdaCallback()
+    watcher.on_epoch_end = lambda epoch, logs=None: on_epoch(
+        epoch + 1, watcher.params["epochs"]
+    )
+    return watcher
+
+
 def printable(text: str, otherwise: str | None = None) -> str:
     """Replaces characters that stdout cannot show by question marks.
 
@@ -151,13 +154,14 @@ def printable(text: str, otherwise: str | None = None) -> str:
     return shown if otherwise is None or shown == text else otherwise
 
 
-def _rich() -> Any:
-    from rich.console import Console as RichConsole
+_STYLES = {"bold": "1", "dim": "2", "green": "1;32", "cyan": "36"}
 
-    console = RichConsole(markup=False, highlight=False, emoji=False)
-    if not console.is_terminal:
-        console.width = _WIDE
-    return console
+
+def _styled(text: str, style: str) -> str:
+    """The text, with a colour in a terminal."""
+    if not style or not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+        return text
+    return f"\x1b[{_STYLES[style]}m{text}\x1b[0m"
 
 
 def _plain(value: Any) -> Any:

@@ -2,24 +2,18 @@
 
 import argparse
 import pathlib
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from keras_likelihood.backend.types import Array
 from keras_likelihood.commands import files, outputs
-from keras_likelihood.tables import csv_files
+from keras_likelihood.commands.console import Progress, callback
+from keras_likelihood.tables.csv_files import write_csv
 from keras_likelihood.tables.table_files import NumberTable, is_text_table
 
 DETECTORS = {"pca": "PCAScale", "autoencoder": "AutoencoderScale"}
 _SHOWN = ["row", "score", "flagged", "columns that make it strange"]
-Progress = Callable[[int, int], None]
-FIT_ROWS = 2**18
-"""Largest number of rows that a detector is fitted to.
-
-Its training uses 256,000 rows in total.
-"""
 
 
 def _share(text: str) -> float:
@@ -39,8 +33,7 @@ add_parser = outputs.new_command(
     "that make them strange.",
     example="keras-likelihood detect table.csv --contamination 0.02",
     options={
-        "data": "a .csv, a .parquet, or an .npz with an array X or x. "
-        "A .csv or .parquet may be larger than the memory",
+        "data": "a .csv, a .parquet, or an .npz with an array X or x",
         "--detector": "detector to fit (default: %(default)s)",
         "--contamination": "share of rows to flag, in (0, 0.5] (default: "
         "%(default)s)",
@@ -63,37 +56,25 @@ def run(args: argparse.Namespace) -> None:
     if args.page:
         # A missing package must fail before the long computation.
         import keras_likelihood.pages.page  # noqa: F401
-    table, console = TableFile(args.data), args.console
-    for note in table.notes:
+    x, names, notes = read_table(args.data)
+    console = args.console
+    for note in notes:
         console.say(f"{note}.")
     name = DETECTORS[args.detector]
     options = {"contamination": args.contamination, "random_state": args.seed}
-    x, count = table.sample(FIT_ROWS, np.random.default_rng(args.seed))
     with console.progress("fitting the detector") as on_round:
         detector = fit_detector(x, on_round, name, **options)
-    scores, rows, places = detector.decision_scores_, x, np.arange(count)
-    if count > len(x):
-        with console.progress("scoring the rows") as on_rows:
-            scores, rows, places = score_parts(
-                detector, table, count, args.top, on_rows
-            )
-    flags = scores > detector.threshold_
-    columns = {"row": range(count), "score": (f"{s:.6g}" for s in scores)}
-    csv_files.write_csv(args.output, columns | {"outlier": flags.astype(int)})
+    scores, flags = detector.decision_scores_, detector.labels_
+    columns = {"row": range(len(x)), "score": (f"{s:.6g}" for s in scores)}
+    write_csv(args.output, columns | {"outlier": flags})
     if args.save:
         detector.save(args.save)
-    found = strangest(
-        detector, rows, places, scores[places], table.filled_names, args.top
-    )
+    rows = strangest(detector, x, np.arange(len(x)), names, args.top)
     words = (
-        f"{int(flags.sum())} of {count} rows are flagged, the share set by "
+        f"{flags.sum()} of {len(x)} rows are flagged, the share set by "
         f"--contamination ({args.contamination:g}). Their scores are above the "
         f"threshold {detector.threshold_:.3f}."
     )
-    if len(x) < count:
-        words += (
-            f" The detector was fitted to a random sample of {len(x)} rows."
-        )
     cells = [
         [
             str(row["row"]),
@@ -101,18 +82,17 @@ def run(args: argparse.Namespace) -> None:
             "yes" if row["flagged"] else "no",
             describe_columns(row["columns"]),
         ]
-        for row in found
+        for row in rows
     ]
     if cells:
         console.table(_SHOWN, cells)
         console.say("(robust deviations from the column's median)", "dim")
     console.say(f"{words} The scores are in {args.output}")
-    console.result(strangest=found, rows=count, fitted_rows=len(x))
-    console.result(flagged=flags.sum(), threshold=detector.threshold_)
-    console.result(notes=table.notes, detector=args.save, page=args.page)
-    console.result(output=args.output)
+    console.result(strangest=rows, rows=len(x), flagged=flags.sum())
+    console.result(threshold=detector.threshold_, notes=notes)
+    console.result(output=args.output, detector=args.save, page=args.page)
     if args.page:
-        _write_page(args, [words, *table.notes], scores, flags, cells)
+        _write_page(args, [words, *notes], detector, cells)
     if args.save:
         console.next_step(
             "score new rows with the saved detector, in Python:",
@@ -130,8 +110,7 @@ def run(args: argparse.Namespace) -> None:
 def _write_page(
     args: argparse.Namespace,
     notes: list[str],
-    scores: Array,
-    flags: Array,
+    detector: Any,
     cells: list[list[str]],
 ) -> None:
     from keras_likelihood.pages.charts import histogram
@@ -141,7 +120,12 @@ def _write_page(
         "Strange rows",
         " ".join(f"{note.removesuffix('.')}." for note in notes),
         [
-            histogram(scores, flags, "score", "flagged"),
+            histogram(
+                detector.decision_scores_,
+                detector.labels_ == 1,
+                "score",
+                "flagged",
+            ),
             Table(_SHOWN, cells, "The strangest rows"),
             "Deviations are robust: from the column's median, in units of its "
             "median deviation.",
@@ -156,16 +140,10 @@ def fit_detector(
     x: Array, on_round: Progress, name: str = "PCAScale", **options: Any
 ) -> Any:
     """Fits a detector to a table `(rows, columns)`."""
-    import keras
-
     from keras_likelihood import outliers
 
     detector = getattr(outliers, name)(**options)
-    watcher = keras.callbacks.LambdaCallback()
-    watcher.on_epoch_end = lambda epoch, logs=None: on_round(
-        epoch + 1, watcher.params["epochs"]
-    )
-    detector.callbacks = [watcher]
+    detector.callbacks = [callback(on_round)]
     return detector.fit(x)
 
 
@@ -180,107 +158,51 @@ def describe_columns(columns: list[dict[str, Any]]) -> str:
     return f"the combination of its values; most unusual: {words[0]}"
 
 
-class TableFile(NumberTable):
-    """A .csv, a .parquet, or an .npz with an array `X` or `x`."""
-
-    def __init__(self, path: str):
-        kind = pathlib.Path(path).suffix.lower()
-        if kind == ".parquet" or is_text_table(path):
-            super().__init__(path)
-            return
-        if kind != ".npz":
-            raise files.UsageError(
-                "The table must be an .npz, a .csv or a .parquet. "
-                f"Received: {path}"
-            )
-        found = files.read_arrays(path, (), ("X", "x"))
-        x = found.get("X", found.get("x", np.zeros(0)))
-        if x.ndim != 2 or x.dtype.kind not in files.NUMBERS:
-            received = f"shape {x.shape} of {x.dtype}" if found else "neither"
-            raise files.CommandError(
-                f"{path}: the file needs an array `X` or `x` that is a table "
-                f"of numbers. Received: {received}"
-            )
-        names = [f"column {i}" for i in range(x.shape[1])]
-        ends = range(csv_files.PART_ROWS, len(x), csv_files.PART_ROWS)
-        parts = np.split(x, ends)
-        super().__init__(
-            path, pieces=lambda: ((names, list(part.T)) for part in parts)
+def read_table(path: str) -> tuple[Array, list[str], list[str]]:
+    """Rows without missing numbers, the names of the columns, and notes."""
+    kind = pathlib.Path(path).suffix.lower()
+    if kind == ".parquet" or is_text_table(path):
+        table = NumberTable(path)
+        rows = np.concatenate(list(table.chunks()))
+        return rows, table.filled_names, table.notes
+    if kind != ".npz":
+        raise files.UsageError(
+            f"The table must be an .npz, a .csv or a .parquet. Received: {path}"
         )
-
-    def sample(
-        self, most: int, random: np.random.Generator
-    ) -> tuple[Array, int]:
-        """A random sample of at most `most` rows, and the number of rows.
-
-        The sampled rows keep their order.
-        """
-        rows, keys = np.empty((0, len(self.filled_names))), np.empty(0)
-        count = 0
-        for part in self.chunks():
-            rows = np.concatenate([rows, part])
-            keys = np.concatenate([keys, random.random(len(part))])
-            count += len(part)
-            if len(keys) > most:
-                kept = np.sort(np.argpartition(keys, most - 1)[:most])
-                rows, keys = rows[kept], keys[kept]
-        return rows, count
-
-
-def score_parts(
-    detector: Any, table: TableFile, count: int, top: int, on_rows: Progress
-) -> tuple[Array, Array, Array]:
-    """Scores a table of `count` rows part by part.
-
-    Returns all scores `(count,)`, the `top` rows with the highest scores, and
-    their places. Sets the threshold of the detector from all scores.
-    """
-    scores, done = np.empty(count), 0
-    rows, places = np.empty((0, len(table.filled_names))), np.arange(0)
-    for part in table.chunks():
-        end = done + len(part)
-        scores[done:end] = detector.decision_function(part)
-        places = np.concatenate([places, np.arange(done, end)])
-        rows = np.concatenate([rows, part])
-        order = np.argsort(-scores[places], kind="stable")[:top]
-        places, rows, done = places[order], rows[order], end
-        on_rows(done, count)
-    detector._set_threshold(scores)
-    return scores, rows, places
+    arrays = files.read_arrays(path, (), ("X", "x"))
+    x = arrays.get("X", arrays.get("x", np.zeros(0)))
+    if x.ndim != 2 or x.dtype.kind not in files.NUMBERS:
+        received = f"shape {x.shape} of {x.dtype}" if arrays else "neither"
+        raise files.CommandError(
+            f"{path}: the file needs an array `X` or `x` that is a table of "
+            f"numbers. Received: {received}"
+        )
+    return x, [f"column {i}" for i in range(x.shape[1])], []
 
 
 def strangest(
-    detector: Any,
-    rows: Array,
-    places: Array,
-    scores: Array,
-    columns: list[str],
-    count: int,
+    detector: Any, x: Array, numbers: Array, names: list[str], count: int
 ) -> list[dict[str, Any]]:
-    """The strangest rows, each with the columns that make it strange.
+    """The strangest training rows, with the columns that make them strange.
 
-    `places` are the row numbers in the table. Each dict has up to three
+    `numbers` are the row numbers to report. Each dict has up to three
     `columns` that are more than three robust `deviations` from the median. If
     there are none, it has the farthest column, and the combination is strange.
     """
+    scores = detector.decision_scores_
     spread = np.where(detector.kept_, detector.spread_, np.inf)
-    found = []
+    rows = []
     for at in np.argsort(-scores, kind="stable")[:count]:
-        row, score = rows[at], float(scores[at])
         with np.errstate(over="ignore"):
             # The division comes first, because the distance of two values
             # may overflow.
-            away = row / spread - detector.middle_ / spread
+            away = x[at] / spread - detector.middle_ / spread
         order = np.argsort(-np.abs(away), kind="stable")[:3]
-        far = [i for i in order if abs(away[i]) > 3] or order[:1]
-        values = [(columns[i], float(row[i]), float(away[i])) for i in far]
-        keys = ("name", "value", "deviations")
-        found.append(
-            {
-                "row": int(places[at]),
-                "score": score,
-                "flagged": score > detector.threshold_,
-                "columns": [dict(zip(keys, v, strict=True)) for v in values],
-            }
-        )
-    return found
+        columns = [
+            {"name": names[i], "value": float(x[at, i]), "deviations": away[i]}
+            for i in [i for i in order if abs(away[i]) > 3] or order[:1]
+        ]
+        row = {"row": int(numbers[at]), "score": float(scores[at])}
+        flag = bool(detector.labels_[at])
+        rows.append({**row, "flagged": flag, "columns": columns})
+    return rows

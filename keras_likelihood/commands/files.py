@@ -95,14 +95,14 @@ def read_examples(
                 "`keras-likelihood predict` for intervals"
             )
         columns = read_file(path)
-        known = [column.name for column in estimator.columns_]
-        rest = [name for name in columns if name not in known]
+        names = [column.name for column in estimator.columns_]
+        rest = [name for name in columns if name not in names]
         target = target or (rest[0] if len(rest) == 1 else "")
     table = NumberTable(path, target)
     args.console.say(f"The labels are the column `{table.target}`.")
     x, cells = table.read()
     y, words = as_numbers(cells), as_words(cells)
-    found = {"x": x, "y": y, "names": table.names, "table": table}
+    data = {"x": x, "y": y, "names": table.names, "table": table}
     if estimator is None:
         for note in table.notes:
             args.console.say(f"{note}.")
@@ -110,11 +110,11 @@ def read_examples(
         if not missing:
             refuse_nan(x, f"{path}: `x`")
     else:
-        found |= {"x": estimator.encode(columns), "shown": x, "columns": known}
+        data |= {"x": estimator.encode(columns), "shown": x, "columns": names}
         labels = estimator.classes_.tolist()
     if not labels:
         refuse_nan(y, f"{path}: `{table.target}`")
-        return found
+        return data
     labels = as_words(labels)
     numbers = {label: number for number, label in enumerate(labels)}
     if unknown := sorted(set(words) - numbers.keys()):
@@ -123,7 +123,7 @@ def read_examples(
             f"{', '.join(labels[:20])}. Received: {', '.join(unknown[:5])}"
         )
     y = np.array([numbers[word] for word in words])
-    return found | {"y": y, "labels": labels}
+    return data | {"y": y, "labels": labels}
 
 
 def read_model_and_data(
@@ -135,9 +135,7 @@ def read_model_and_data(
     """
     model = load_model(args.model)
     data = read_examples(model, args.data, args)
-    if not args.test:
-        return model, data, None
-    test = read_examples(model, args.test, args)
+    test = read_examples(model, args.test, args) if args.test else {}
     names = {"labels": "classes"}
     if "table" in test and test["table"].changed and "shown" not in test:
         # The numbers of its texts depend on this file only.
@@ -150,7 +148,7 @@ def read_model_and_data(
                 f"{', '.join(needed[:20])}. "
                 f"Received: {', '.join(received[:20])}"
             )
-    return model, data, test
+    return model, data, test or None
 
 
 def read_arrays(
@@ -179,7 +177,7 @@ def read_arrays(
     }
 
 
-def _checked(path: Path, name: str, values: Array, may_miss: bool) -> Array:
+def _checked(path: Path, name: str, values: Array, missing: bool) -> Array:
     allowed = NUMBERS + "SU" if name == "x" else NUMBERS
     if values.ndim == 0 or values.size == 0 or values.dtype.kind not in allowed:
         raise CommandError(
@@ -187,12 +185,12 @@ def _checked(path: Path, name: str, values: Array, may_miss: bool) -> Array:
             f"each example. Received: shape {values.shape} of {values.dtype}"
         )
     if values.dtype.kind == "f":
-        may_miss = may_miss and values.ndim == 2
+        may_miss = missing and values.ndim == 2
         if not may_miss or np.isinf(values).any():
             refuse_nan(values, f"{path}: `{name}`")
-        if values.dtype.itemsize > 8:
-            values = values.astype("float64")
-    # Backends need numbers in the byte order of this machine.
+        # Backends know neither long doubles nor another byte order.
+        size = min(values.dtype.itemsize, 8)
+        return values.astype(f"=f{size}", copy=False)
     return values.astype(values.dtype.newbyteorder("="), copy=False)
 
 

@@ -1,11 +1,9 @@
 """Options and files of every command."""
 
 import argparse
-import contextlib
 import itertools
 import os
 import shlex
-import stat
 import tempfile
 import textwrap
 from collections.abc import Callable
@@ -130,8 +128,7 @@ def check_files(
     must end in `suffix`.
     """
     for name in ("model", "data", "test", "labels", "apply"):
-        path = getattr(args, name, None)
-        if path is not None and not (name != "model" and os.path.isdir(path)):
+        if (path := getattr(args, name, None)) is not None:
             regular_file(path)
     target = getattr(args, "target", None)
     if target and is_text_table(args.data):
@@ -158,24 +155,21 @@ def check_outputs(
     """
     seen = {k: v for k, v in inputs.items() if v is not None}
     for flag, path in outputs.items():
-        if path is None:
-            continue
-        path = os.fspath(path)
-        try:
-            fault = _fault(path, seen, force)
-        except OSError as error:
-            fault = f": this place cannot be written to ({error.strerror})"
-        if fault:
-            raise UsageError(f"{flag}{fault}. Received: {path or repr(path)}")
-        seen[flag] = path
+        if path is not None:
+            path = os.fspath(path)
+            try:
+                fault = _fault(path, seen, force)
+            except OSError as error:
+                fault = f": this place cannot be written to ({error.strerror})"
+            if fault:
+                raise UsageError(f"{flag}{fault}. Received: {path!r}")
+            seen[flag] = path
 
 
 def _fault(path: str, taken: dict[str, Any], force: bool) -> str:
     """Why a file may not be written, after the name of its option, or ""."""
-    is_file = path and not path.endswith(os.sep)
-    with contextlib.suppress(FileNotFoundError):
-        is_file = is_file and stat.S_ISREG(os.stat(path).st_mode)
-    if not is_file:
+    is_other = os.path.exists(path) and not os.path.isfile(path)
+    if not path or path.endswith(os.sep) or is_other:
         return " must name a file"
     for flag, other in taken.items():
         if _same_file(path, other):

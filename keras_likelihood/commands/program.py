@@ -6,7 +6,6 @@ import logging
 import os
 import re
 import sys
-import threading
 import warnings
 from collections.abc import Iterator
 from typing import Any, NoReturn
@@ -58,7 +57,7 @@ def run(arguments: list[str] | None) -> int:
         if not options.quiet:
             print("keras-likelihood: stdout is closed", file=sys.stderr)
             return 1
-    if arguments is not None:
+    if arguments is not None or options.traceback:
         return _run(options)
     with _without_backend_logs():
         return _run(options)
@@ -89,40 +88,22 @@ def _run(options: argparse.Namespace) -> int:
     return status
 
 
-_LOG = re.compile(rb"[IWE]\d{4} |WARNING: All log messages before absl")
-
-
 @contextlib.contextmanager
 def _without_backend_logs() -> Iterator[None]:
-    """Drops the log lines that the C++ code of backends writes to stderr.
-
-    They distract from errors, and no setting silences them.
-    """
+    """Silences the C++ code of backends, which no setting does."""
     try:
         real = os.dup(2)
     except OSError:
         yield
         return
-    reading, writing = os.pipe()
-    os.dup2(writing, 2)
-    os.close(writing)
-
-    def copy() -> None:
-        with open(reading, "rb") as lines:
-            for line in lines:
-                if not _LOG.match(line):
-                    os.write(real, line)
-
-    thread = threading.Thread(target=copy, daemon=True)
-    thread.start()
+    with open(os.devnull, "w") as nothing:
+        os.dup2(nothing.fileno(), 2)
     before, sys.stderr = sys.stderr, open(real, "w", 1, closefd=False)
     try:
         yield
     finally:
-        sys.stderr.flush()
         sys.stderr = before
         os.dup2(real, 2)
-        thread.join(timeout=1)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -1,16 +1,13 @@
 """`keras-likelihood recalibrate`: recalibrates a saved model."""
 
-import os
 import pathlib
 
 import numpy as np
 
 from keras_likelihood.backend.files import replacing
 from keras_likelihood.commands import outputs
-from keras_likelihood.commands.console import printable
 
 METHODS = ["global", "linear", "features", "deep", "vector", "matrix"]
-_BAR_WIDTH = 20
 
 
 add_parser = outputs.new_command(
@@ -18,9 +15,9 @@ add_parser = outputs.new_command(
     help="make the probabilities or intervals of a model reliable",
     text="Fits the recalibration methods that keep the predicted classes, or "
     "the one given by --method, to validation data. Prints the scores of each "
-    "one on held-out rows and a reliability diagram, and writes the calibrated "
-    "model, fitted to all rows. The model must be a classifier, or a "
-    "regressor that predicts one number, with or without a scale.",
+    "one on held-out rows, and writes the calibrated model, fitted to all "
+    "rows. The model must be a classifier, or a regressor that predicts one "
+    "number, with or without a scale.",
     example="keras-likelihood recalibrate model.keras --data val.npz "
     "\\\n      --test test.npz --output calibrated.keras",
     options={
@@ -28,15 +25,13 @@ add_parser = outputs.new_command(
         "--data": "validation data: .npz with arrays x and y, or a .csv with a "
         "target column. Without a model: .npz with logits, or probs, and y "
         "(optionally features), or prediction and y (optionally scale and "
-        "features); a .csv of logits with the label last; or a folder with "
-        "logits.npy, of which at most 256 MiB are used, and y.npy",
+        "features)",
         "--test": "data to evaluate on, in the same form",
         "--method": "auto (default) chooses by the cross-validated NLL",
         "--change-classes": "allow methods that may change the predicted "
         "classes, which often lowers the NLL further",
         "--output": "where to write the result: a .keras file; without a model "
-        "an .npz of the outputs, or an .npy if the data are a folder (default: "
-        "nothing is written)",
+        "an .npz of the outputs (default: nothing is written)",
         "--features": "name of the layer whose output is used as features",
         **outputs.DATA_OPTIONS,
         **outputs.TASK_OPTION,
@@ -48,8 +43,7 @@ add_parser = outputs.new_command(
 
 
 def run(args) -> None:
-    is_folder = os.path.isdir(args.test or args.data)
-    allowed = ".keras" if args.model else ".npy" if is_folder else ".npz"
+    allowed = ".keras" if args.model else ".npz"
     # The suffix must match the content. No suffix is added.
     outputs.check_files(args, "output", suffix=allowed)
     from keras_likelihood.commands.calibration_data import load_task
@@ -61,7 +55,6 @@ def run(args) -> None:
     words = gain(task, scores["none"], scores[args.method])
     console.say(words, style="bold")
     curves = {"before": task.curve("none"), "after": task.curve(args.method)}
-    _print_diagram(console, task, **curves)
     if args.output:
         with replacing(args.output) as temporary:
             if args.model:
@@ -151,33 +144,3 @@ def _next(args, suffix):
         words = "load it in Python, after `import keras_likelihood`:"
         return words, f"keras.models.load_model({args.output!r})"
     return "load it in Python:", f"numpy.load({args.output!r})"
-
-
-def _print_diagram(console, task, before: list, after: list) -> None:
-    """Prints what the model predicts and what is observed."""
-    places = {row["name"]: row["expected"] for row in before + after}
-    rows = {name: [name] for name in sorted(places, key=places.__getitem__)}
-    columns = [task.expected]
-    for title, curve in {"before": before, "after": after}.items():
-        if curve:
-            columns += [f"{title}: {task.observed}", ""]
-            known = {row["name"]: row for row in curve}
-            for name, cells in rows.items():
-                cells += ["-", ""]
-                if name in known:
-                    share = known[name]["observed"]
-                    drawn = bar(share, known[name]["expected"])
-                    cells[-2:] = [f"{share:.0%}", drawn]
-    console.table(columns, list(rows.values()))
-    mark = printable("│", "|")
-    words = f"(bars: {task.observed}; {mark}: {task.expected}. Calibrated bars "
-    console.say(f"{words}end at {mark}.)", "dim")
-
-
-def bar(share: float, mark: float) -> str:
-    """A bar as long as the share, with a line at the mark."""
-    filled = round(share * _BAR_WIDTH)
-    empty = printable("·", ".") * (_BAR_WIDTH - filled)
-    cells = list(printable("█", "#") * filled + empty)
-    cells.insert(round(mark * _BAR_WIDTH), printable("│", "|"))
-    return "".join(cells)

@@ -127,9 +127,8 @@ def label_story(quick: bool, page: Any) -> Part:
     y = np.where(moved, (true + rng.integers(1, 10, len(true))) % 10, true)
     used = slice(300 if quick else None)
     x, y, true = x.reshape(-1, 8, 8)[used], y[used], true[used]
-    network = train_for_audit(x, y, epochs=2 if quick else None)
-    options = {"data_parameter": network.data_parameter, "title": TITLE}
-    report = audit(network.model, x, y, page, **options)
+    model = train_for_audit(x, y, epochs=2 if quick else None)
+    report = audit(model, x, y, page, title=TITLE)
     is_wrong, suspects = y != true, report.suspects()
     count, hits = int(is_wrong.sum()), int(is_wrong[suspects].sum())
     ranked = int(is_wrong[report.ranked()[:count]].sum())

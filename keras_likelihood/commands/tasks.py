@@ -1,7 +1,7 @@
 """Recalibration of classifiers and regressors for the commands."""
 
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,14 +9,9 @@ import numpy as np
 from keras_likelihood import recalibration
 from keras_likelihood.backend.types import Array
 from keras_likelihood.commands.files import UsageError
-from keras_likelihood.likelihoods import Likelihood
 from keras_likelihood.metrics import functions
 from keras_likelihood.reading.targets import as_labels, as_targets
-from keras_likelihood.recalibration.inputs import (
-    blocks,
-    random_folds,
-    rows_to_fit,
-)
+from keras_likelihood.recalibration.inputs import random_folds
 
 _BINS = 10
 _FOLDS = 5
@@ -106,30 +101,25 @@ class _Task:
 
     def _result(self, method: str) -> Any:
         """The calibrated output of the rows to evaluate on."""
-        if method not in self._results:
-            if self._folds is None or method == "none":
-                found = self._calibrated(self.fit(method), self.judged_on)
-            else:
-                kind, parts = self._kind(method), []
-                for held in self._folds:
-                    rest = np.delete(np.arange(len(self.fitted_to["y"])), held)
-                    fitted = self._fit(kind, self._rows_of(rest))
-                    parts.append(self._calibrated(fitted, self._rows_of(held)))
-                found = tuple(map(np.concatenate, zip(*parts, strict=True)))
-            self._results[method] = found
-        return self._results[method]
+        if method in self._results:
+            return self._results[method]
+        if self._folds is None or method == "none":
+            result = self._calibrated(self.fit(method), self.judged_on)
+        else:
+            kind, parts = self._kind(method), []
+            for fold in self._folds:
+                rest = np.delete(np.arange(len(self.fitted_to["y"])), fold)
+                fitted = self._fit(kind, self._rows_of(rest))
+                parts.append(self._calibrated(fitted, self._rows_of(fold)))
+            result = tuple(map(np.concatenate, zip(*parts, strict=True)))
+        self._results[method] = result
+        return result
 
     def _rows_of(self, rows: Array) -> dict[str, Any]:
         return {
-            name: value
-            if value is None or isinstance(value, bool)
-            else self._take(value, rows)
+            name: value if np.isscalar(value) or value is None else value[rows]
             for name, value in self.fitted_to.items()
         }
-
-    @staticmethod
-    def _take(value: Any, rows: Array) -> Any:
-        return value[rows]
 
     def gap_by_chance(self) -> float:
         """95 % quantile of the gap of perfectly calibrated models."""
@@ -139,11 +129,7 @@ class _Task:
 
 
 class ClassifierTask(_Task):
-    """The outputs are logits, or probabilities without `from_logits`.
-
-    Memory-mapped logits are read in blocks. Without other rows to evaluate on,
-    at most 256 MiB of them are read.
-    """
+    """The outputs are logits, or probabilities without `from_logits`."""
 
     name = "classification"
     METHODS: ClassVar = {
@@ -161,19 +147,6 @@ class ClassifierTask(_Task):
     gap = "ECE"
     """The score that is close to zero for a calibrated model."""
     expected, observed = "confidence", "accuracy"
-
-    def __init__(
-        self,
-        fitted_to: dict[str, Any],
-        judged_on: dict[str, Any] | None,
-        *args: Any,
-        **options: Any,
-    ) -> None:
-        self._whole = judged_on or fitted_to
-        if judged_on is None:
-            own, y = rows_to_fit(fitted_to["own"], fitted_to["y"])
-            fitted_to = {**fitted_to, "own": own, "y": y}
-        super().__init__(fitted_to, judged_on, *args, **options)
 
     def _checked(self, y: Array, logits: Array) -> Array:
         shape = logits.shape if logits.ndim > 1 else (*logits.shape, 1)
@@ -203,33 +176,20 @@ class ClassifierTask(_Task):
 
     def _calibrated(self, recalibrator: Any, data: dict[str, Any]) -> Any:
         """Whether the top class is right, its probability, and the NLL."""
-        found = []
-        for part, p in self._blocks(recalibrator, data):
-            y = data["y"][part]
-            nll = np.full(y.size, functions.negative_log_likelihood(y, p))
-            found.append((*functions.top_class(y, p), nll))
-        return tuple(map(np.concatenate, zip(*found, strict=True)))
+        y, p = data["y"], self._probabilities(recalibrator, data)
+        nll = np.full(y.size, functions.negative_log_likelihood(y, p))
+        return *functions.top_class(y, p), nll
 
-    def _blocks(
-        self, recalibrator: Any, data: dict[str, Any]
-    ) -> Iterator[tuple[slice, Array]]:
-        """Parts of the rows, and their calibrated probabilities."""
+    def _probabilities(self, recalibrator: Any, data: dict[str, Any]) -> Array:
         if recalibrator is None:
             recalibrator = recalibration.GlobalScaling()
             recalibrator.parameters_ = {"temperature": 1.0}
-        logits, features = data["own"], data["features"]
-        is_file = isinstance(logits, np.memmap)
         options = {"from_logits": self._from_logits}
-        for part in blocks(logits) if is_file else [slice(None)]:
-            yield (
-                part,
-                recalibrator.calibrate(logits[part], features, **options),
-            )
+        return recalibrator.calibrate(data["own"], data["features"], **options)
 
     def probabilities(self, method: str) -> Array:
         """Calibrated probabilities, of the shape of the logits."""
-        parts = self._blocks(self.fit(method), self._whole)
-        return np.concatenate([p for _, p in parts])
+        return self._probabilities(self.fit(method), self.judged_on)
 
     def curve(self, method: str) -> list[dict[str, Any]]:
         """Confidence and accuracy of the top class, in bins of confidence."""
@@ -259,31 +219,12 @@ class ClassifierTask(_Task):
         )
 
     def write(self, method: str, path: pathlib.Path) -> None:
-        """Writes the probabilities as an `.npz`, or an `.npy` in blocks."""
-        if path.suffix == ".npz":
-            np.savez(path, probabilities=self.probabilities(method))
-            return
-        logits, fitted = self._whole["own"], self.fit(method)
-        out = np.lib.format.open_memmap(path, "w+", "float32", logits.shape)
-        fitted.calibrate(logits, from_logits=self._from_logits, out=out)
-        out.flush()
-
-
-def coverage_curve(cdf) -> list[dict]:
-    """The share of targets in the central interval of each coverage."""
-    return [
-        {
-            "name": f"{percent} %",
-            "expected": percent / 100,
-            "observed": functions.interval_coverage(cdf, percent / 100),
-            "count": len(cdf),
-        }
-        for percent in range(10, 100, 10)
-    ]
+        """Writes the probabilities as an `.npz`."""
+        np.savez(path, probabilities=self.probabilities(method))
 
 
 class RegressorTask(_Task):
-    """The outputs are a distribution, whose scale is 1 without `has_scale`."""
+    """The outputs are a NumPy distribution, of scale 1 without `has_scale`."""
 
     name = "regression"
     METHODS: ClassVar = {
@@ -299,16 +240,6 @@ class RegressorTask(_Task):
     def _checked(self, y: Array, distribution: Any) -> Array:
         return as_targets(y, tuple(distribution.prediction.shape))
 
-    @staticmethod
-    def _take(value: Any, rows: Array) -> Any:
-        if not isinstance(value, Likelihood):
-            return value[rows]
-        values = {
-            name: array[rows] if np.ndim(array) else array
-            for name, array in value.as_numpy().values().items()
-        }
-        return type(value)(**values)
-
     def _fit(self, kind: str, data: dict[str, Any]) -> Any:
         return getattr(recalibration.regression, kind)().fit_distribution(
             data["own"], data["y"], features=data["features"]
@@ -320,25 +251,24 @@ class RegressorTask(_Task):
 
     def distribution(self, method: str) -> Any:
         """The calibrated distribution, `None` if the model has no scale."""
-        fitted, data = self.fit(method), self.judged_on
-        if fitted is None:
-            return data["own"].as_numpy() if data["has_scale"] else None
-        features = data["features"]
-        return fitted.calibrate(data["own"], features=features).as_numpy()
+        return self._distribution(self.fit(method), self.judged_on)
+
+    def _distribution(self, recalibrator: Any, data: dict[str, Any]) -> Any:
+        own, features = data["own"], data["features"]
+        if recalibrator is None:
+            return own if data["has_scale"] else None
+        return recalibrator.calibrate(own, features=features).as_numpy()
 
     def _calibrated(self, recalibrator: Any, data: dict[str, Any]) -> Any:
         """NLL, cdf and width of the 90 % interval of every row."""
-        found = data["own"]
-        if recalibrator is not None:
-            found = recalibrator.calibrate(found, features=data["features"])
-        elif not data["has_scale"]:
+        distribution = self._distribution(recalibrator, data)
+        if distribution is None:
             return None
-        found = found.as_numpy()
-        prediction = found.prediction
+        prediction = distribution.prediction
         y = np.reshape(data["y"], prediction.shape).astype(prediction.dtype)
-        low, high = found.interval(0.9)
-        cdf = np.clip(found.cdf(y), 0, 1)
-        return tuple(np.ravel(v) for v in (found.nll(y), cdf, high - low))
+        low, high = distribution.interval(0.9)
+        values = distribution.nll(y), distribution.cdf(y).clip(0, 1), high - low
+        return tuple(map(np.ravel, values))
 
     def judge(self, method: str) -> dict[str, float]:
         result = self._result(method)
@@ -353,8 +283,21 @@ class RegressorTask(_Task):
         }
 
     def curve(self, method: str) -> list[dict[str, Any]]:
+        """The share of targets in the central interval of each coverage."""
         result = self._result(method)
-        return [] if result is None else coverage_curve(result[1])
+        if result is None:
+            return []
+        return [
+            {
+                "name": f"{percent} %",
+                "expected": percent / 100,
+                "observed": functions.interval_coverage(
+                    result[1], percent / 100
+                ),
+                "count": len(result[1]),
+            }
+            for percent in range(10, 100, 10)
+        ]
 
     def _gap_by_chance(self, random: Any) -> float:
         cdf = random.random(len(self.judged_on["y"]))

@@ -47,13 +47,9 @@ class Comparison(list[ComparisonRow]):
 
     def row(self, name: str) -> ComparisonRow:
         """The row of the model with this name."""
-        for row in self:
-            if row.name == name:
-                return row
-        raise ValueError(
-            f"`name` must be one of {[row.name for row in self]}. "
-            f"Received: {name!r}"
-        )
+        names = [row.name for row in self]
+        check_argument("name", name, name in names, f"one of {names}")
+        return self[names.index(name)]
 
     def __str__(self) -> str:
         columns = [["model", *(row.name for row in self)]]
@@ -96,10 +92,9 @@ def compare(
     """Compares models by the likelihood of held-out data.
 
     Log-likelihoods include all constants, so different likelihoods can be
-    compared. A model with a higher likelihood describes the data better. For
-    regression, the table also has the CRPS, the coverage and mean width of the
-    interval, and the RMSE. For classification, it has the Brier score, the ECE
-    and the accuracy.
+    compared. For regression, the table also has the CRPS, the coverage and mean
+    width of the interval, and the RMSE. For classification, it has the Brier
+    score, the ECE and the accuracy.
 
     ```python
     fitted = {"normal": model_a, "student_t": model_b}
@@ -153,50 +148,41 @@ def compare(
         )
     y = np.asarray(y)
 
-    def score(model: Any, rows: Any) -> Any:
-        given = _take(x, rows)
-        return scores_by_example(model, given, y[rows], coverage, batch_size)
-
-    every = np.arange(len(y))
-    found: dict[str, Any] = {}
+    every, options = np.arange(len(y)), (coverage, batch_size)
+    results: dict[str, Any] = {}
     if all(is_fitted):
         for name, model in models.items():
-            each = score(load_model(model), every)
-            found[name] = average(each), error_of_average(each), each["nll"]
-        return _table(found)
+            each = scores_by_example(load_model(model), x, y, *options)
+            results[name] = average(each), error_of_average(each), each["nll"]
+        return _table(results)
+    allowed = f"from 2 to the number of examples, {len(y)}"
+    check_argument("folds", folds, 2 <= folds <= len(y), allowed)
+    order = np.random.default_rng(seed).permutation(every)
     by_fold: dict[str, Any] = {name: [] for name in models}
-    for held_out in _folds(len(y), folds, seed):
-        kept = np.delete(every, held_out)
-        given = _take(x, kept), y[kept]
+    for fold in (np.sort(order[i::folds]) for i in range(folds)):
+        test, train = (
+            keras.tree.map_structure(lambda a: np.asarray(a)[rows], (x, y))
+            for rows in (fold, np.delete(every, fold))
+        )
         for name, build in models.items():
             if len(inspect.signature(build).parameters) == 2:
-                model = build(*given)
+                model = build(*train)
             else:
                 model = build()
-                model.fit(*given, **{"verbose": 0, **(fit or {})})
-            by_fold[name].append(average(score(model, held_out)))
+                model.fit(*train, **{"verbose": 0, **(fit or {})})
+            each = scores_by_example(model, *test, *options)
+            by_fold[name].append(average(each))
     for name, scores in by_fold.items():
         columns = {k: np.array([s[k] for s in scores]) for k in scores[0]}
         means = {k: float(np.mean(v)) for k, v in columns.items()}
         errors = {k: _standard_error(v) for k, v in columns.items()}
-        found[name] = means, errors, columns["nll"]
-    return _table(found)
+        results[name] = means, errors, columns["nll"]
+    return _table(results)
 
 
-def _folds(count: int, folds: int, seed: int) -> Any:
-    allowed = f"from 2 to the number of examples, {count}"
-    check_argument("folds", folds, 2 <= folds <= count, allowed)
-    order = np.random.default_rng(seed).permutation(count)
-    return [np.sort(order[i::folds]) for i in range(folds)]
-
-
-def _take(x: Array, rows: Array) -> Array:
-    return keras.tree.map_structure(lambda a: np.asarray(a)[rows], x)
-
-
-def _table(found: dict[str, Any]) -> Comparison:
+def _table(results: dict[str, Any]) -> Comparison:
     """Makes a `Comparison` of means, errors and NLLs `(n,)` by name."""
-    scores = {name: list(means) for name, (means, _, _) in found.items()}
+    scores = {name: list(means) for name, (means, _, _) in results.items()}
     if len(set(map(tuple, scores.values()))) > 1:
         raise ValueError(
             "All models must predict numbers, or all must predict classes. "
@@ -208,7 +194,7 @@ def _table(found: dict[str, Any]) -> Comparison:
         values = row[1][0]["nll"], row[1][0].get("crps", 0)
         return np.nan_to_num(values, nan=1e99).tolist()
 
-    rows = sorted(found.items(), key=order)
+    rows = sorted(results.items(), key=order)
     _, (best, _, best_nll) = rows[0]
     return Comparison(
         ComparisonRow(

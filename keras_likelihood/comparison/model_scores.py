@@ -1,12 +1,13 @@
 """The scores of one model on held-out data."""
 
+import contextlib
 from typing import Any
 
 import numpy as np
 
 from keras_likelihood.backend.types import Array
 from keras_likelihood.conformal import ConformalRegressor
-from keras_likelihood.likelihoods import Multivariate, Normal, Quantiles
+from keras_likelihood.likelihoods import Multivariate, Quantiles
 from keras_likelihood.likelihoods.checks import to_float64
 from keras_likelihood.metrics import functions
 from keras_likelihood.reading import read_output
@@ -27,45 +28,38 @@ def scores_by_example(
     """
     reading = read_output(model, x, batch_size=batch_size)
     y = np.asarray(y)
-    known = reading.likelihood is not None
-    if not known:
+    is_point = reading.likelihood is None
+    if is_point:
         reading = with_likelihood(reading, y, None, None)
     distribution = reading.distribution()
     if hasattr(distribution, "class_probabilities"):
         return _of_classes(distribution, y)
-    interval = None
-    if isinstance(model, ConformalRegressor):
-        interval = model.interval(x, coverage, batch_size=batch_size)
-    elif known:
-        interval = _interval(distribution, coverage)
-    return _of_numbers(distribution, y, known, interval)
-
-
-def _of_numbers(
-    distribution: Any,
-    y: Array,
-    known: bool,
-    interval: tuple[Array, Array] | None,
-) -> dict[str, Array]:
-    found = {name: np.full(len(y), np.nan) for name in _REGRESSION}
-    prediction = distribution.prediction
-    is_quantiles = isinstance(distribution, Quantiles)
-    if known and not is_quantiles:
-        # The composite likelihood of quantiles is not comparable to others.
-        target = np.asarray(y, prediction.dtype)
-        found["nll"] = _rows(to_float64(distribution.nll(target)))
+    scores = {name: np.full(len(y), np.nan) for name in _REGRESSION}
     exact = _exact_targets(distribution, y)
-    if interval is not None:
-        lower, upper = map(to_float64, interval)
-        found["width"] = _rows(upper - lower)
-        if exact is not None:
-            found["coverage"] = _rows((exact >= lower) & (exact <= upper))
+    is_quantiles = isinstance(distribution, Quantiles)
     if exact is not None:
-        centre = distribution.mean() if is_quantiles else prediction
-        found["rmse"] = _rows((exact - to_float64(centre)) ** 2)
-        if known:
-            found["crps"] = _rows(crps(distribution, exact))
-    return found
+        centre = distribution.prediction
+        centre = distribution.mean() if is_quantiles else centre
+        scores["rmse"] = _rows((exact - to_float64(centre)) ** 2)
+    conformal = isinstance(model, ConformalRegressor)
+    if is_point and not conformal:
+        return scores
+    if not is_quantiles and not is_point:
+        # The composite likelihood of quantiles is not comparable to others.
+        target = np.asarray(y, distribution.prediction.dtype)
+        scores["nll"] = _rows(to_float64(distribution.nll(target)))
+    interval = (
+        model.interval(x, coverage, batch_size=batch_size)
+        if conformal
+        else _interval(distribution, coverage)
+    )
+    lower, upper = map(to_float64, interval)
+    scores["width"] = _rows(upper - lower)
+    if exact is not None:
+        scores["coverage"] = _rows((exact >= lower) & (exact <= upper))
+    if exact is not None and not is_point:
+        scores["crps"] = _rows(crps(distribution, exact))
+    return scores
 
 
 def _exact_targets(distribution: Any, y: Array) -> Array | None:
@@ -105,11 +99,9 @@ def _of_classes(distribution: Any, y: Array) -> dict[str, Array]:
 
 
 def crps(distribution: Any, y: Array) -> Array:
-    """`E|X - y| - E|X - X'| / 2`, in closed form or from draws."""
-    if isinstance(distribution, Normal):
-        scale = to_float64(distribution.scale)
-        z = (y - to_float64(distribution.prediction)) / scale
-        return scale * functions.standard_normal_crps(z)
+    """`E|X - y| - E|X - X'| / 2`, from draws if there is no other way."""
+    with contextlib.suppress(NotImplementedError):
+        return to_float64(distribution.crps(np.float32(y)))
     draws = np.sort(to_float64(distribution.sample(_DRAWS, seed=0)), axis=0)
     rank = np.arange(1, _DRAWS + 1).reshape(-1, *(1,) * y.ndim)
     # The sum is over all pairs of two different draws.
@@ -119,12 +111,12 @@ def crps(distribution: Any, y: Array) -> Array:
 
 def average(values: dict[str, Any]) -> dict[str, Any]:
     """Means over examples, by score."""
-    found = {name: float(np.mean(v)) for name, v in values.items()}
-    if "rmse" in found:
-        found["rmse"] = float(np.sqrt(found["rmse"]))
-    if "ece" in found:
-        found["ece"] = functions.binned_error(*values["ece"].T)
-    return found
+    means = {name: float(np.mean(v)) for name, v in values.items()}
+    if "rmse" in means:
+        means["rmse"] = float(np.sqrt(means["rmse"]))
+    if "ece" in means:
+        means["ece"] = functions.binned_error(*values["ece"].T)
+    return means
 
 
 def error_of_average(values: dict[str, Any]) -> dict[str, Any]:

@@ -338,24 +338,6 @@ def test_names_that_no_encoding_knows_do_not_stop_the_page(tmp_path):
     assert embedded(path)["labels"][0].startswith("a")
 
 
-def test_decisions_are_kept_by_labels_and_inputs(tmp_path):
-    """An audit with a new network on the same data keeps the decisions."""
-
-    def key(x, y=None):
-        report = report_of(names=NAMES)
-        if y is not None:
-            report.label_issues["given_label"] = y
-        report.scores = report.scores[::-1].copy()
-        path = tmp_path / "audit.html"
-        write_audit(report, show_inputs(x, None), path, 9, "Title")
-        return embedded(path)["key"]
-
-    same = embedded(page_of(tmp_path, images()))["key"]
-    assert key(images()) == same
-    assert key(images() + 0.5) != same
-    assert key(images(), GIVEN[::-1]) != same
-
-
 def test_all_above_a_line_are_accepted_and_taken_back(page, tmp_path):
     """Existing decisions do not change, and one undo reverts all new ones."""
     steps = """

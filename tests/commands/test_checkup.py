@@ -10,7 +10,6 @@ import pytest
 
 import keras_likelihood as kl
 from keras_likelihood import cli
-from keras_likelihood.commands import checkup_parts
 from keras_likelihood.commands.tasks import RegressorTask
 from tests.refusals import refusal
 
@@ -135,7 +134,7 @@ def test_a_regressor_is_recalibrated(files, tmp_path, capsys):
     printed = capsys.readouterr().out
     assert re.search(r"^linear .* best$", printed, re.M)
     assert "The NLL fell from" in printed
-    assert "█" in printed and "Next: " in printed
+    assert "Next: " in printed
     x = np.load(data)["x"]
     prediction, *_, scale = keras.models.load_model(output).predict(
         x, verbose=0
@@ -163,23 +162,6 @@ def test_a_regressor_is_recalibrated(files, tmp_path, capsys):
         statuses=(2,),
     )
     assert "must be one of auto, global, linear" in line
-
-
-@pytest.mark.parametrize("wrong", [0, 100])
-@pytest.mark.parametrize("sharpness", [1.0, 3.0])
-def test_no_more_labels_are_suspected_than_a_model_can_know(wrong, sharpness):
-    """A weak model disagrees with many right labels, with low confidence."""
-    random = np.random.default_rng(0)
-    truth = random.integers(0, 5, 2000)
-    logits = random.normal(size=(2000, 5)) + 2.2 * np.eye(5)[truth]
-    logits *= sharpness
-    p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    y = truth.copy()
-    y[:wrong] = (truth[:wrong] + 1) % 5
-    agrees = p.argmax(axis=1) == y
-    assert 0.7 < agrees.mean() < 0.85
-    most = checkup_parts.knowable(p.max(axis=1), agrees)
-    assert 0.6 * wrong <= most <= wrong + 30
 
 
 @pytest.mark.few(0)

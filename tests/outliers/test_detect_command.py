@@ -8,10 +8,8 @@ import pytest
 
 from keras_likelihood import outliers
 from keras_likelihood.cli import main
-from keras_likelihood.commands import detect
-from keras_likelihood.commands.detect import TableFile
+from keras_likelihood.commands.detect import read_table
 from keras_likelihood.outliers import PCAScale
-from keras_likelihood.tables import csv_files
 from tests.refusals import refusal
 
 
@@ -23,8 +21,7 @@ def table(rows=80):
 
 
 def load_table(path):
-    file = TableFile(path)
-    return np.concatenate(list(file.chunks())), file.filled_names
+    return read_table(path)[:2]
 
 
 def write_csv(path, x, header=None):
@@ -167,54 +164,8 @@ def test_parquet_may_hold_texts_dates_and_gaps(tmp_path):
         [3.5, 1, 0, 19723, 1, 0],
         [4.5, 0, 0, 19724, 1, 0],
     ]
-    notes = TableFile(path).notes
+    *_, notes = read_table(path)
     assert "Texts: town (2 different)" in notes and "Dates: day (ISO)" in notes
-
-
-def test_a_sample_is_fair_and_ordered(tmp_path, monkeypatch):
-    x = np.arange(3000.0)[:, None]
-    np.savez(tmp_path / "data.npz", X=x)
-    monkeypatch.setattr(csv_files, "PART_ROWS", 70)
-    kept = np.zeros(3000)
-    for seed in range(60):
-        random = np.random.default_rng(seed)
-        rows, count = TableFile(tmp_path / "data.npz").sample(100, random)
-        assert count == 3000 and rows.shape == (100, 1)
-        assert np.all(np.diff(rows[:, 0]) > 0)
-        kept[rows[:, 0].astype(int)] += 1
-    tenths = kept.reshape(10, 300).sum(axis=1)
-    # 600 are expected in each tenth, with a standard deviation of 23.
-    assert np.all(np.abs(tenths - 600) < 100)
-    every, _ = TableFile(tmp_path / "data.npz").sample(3000, random)
-    np.testing.assert_array_equal(every, x)
-
-
-@pytest.mark.few(0)
-def test_a_large_table_is_scored_part_by_part(tmp_path, capsys, monkeypatch):
-    x = table(600)
-    # So far away that even a short fit must find it.
-    x[7] *= 1e8
-    columns = dict(zip("abc", x.T, strict=True))
-    path = write_parquet(tmp_path / "data.parquet", columns)
-    monkeypatch.setattr(csv_files, "PART_ROWS", 64)
-    monkeypatch.setattr(detect, "FIT_ROWS", 200)
-    quick = PCAScale(steps=60, batch_size=32, random_state=0)
-    monkeypatch.setattr(outliers, "PCAScale", lambda **options: quick)
-    saved = tmp_path / "detector.zip"
-    assert main(["detect", path, "--save", str(saved)]) == 0
-    printed = capsys.readouterr().out
-    assert "a random sample of 200" in printed and "60 of 600 rows" in printed
-    strange = next(v for v in printed.splitlines() if v.split()[:1] == ["7"])
-    assert "a = 3e+09" in strange
-    with open(tmp_path / "data.scores.csv") as file:
-        rows = list(csv.DictReader(file))
-    detector = PCAScale.load(saved)
-    scores = [float(row["score"]) for row in rows]
-    np.testing.assert_allclose(
-        scores, detector.decision_function(x), rtol=1e-4, atol=1e-4
-    )
-    flags = np.array([int(row["outlier"]) for row in rows])
-    np.testing.assert_array_equal(flags, detector.predict(x))
 
 
 @pytest.mark.usefixtures("step_by_step")

@@ -63,24 +63,6 @@ def test_ordered_classes_are_classes(tmp_path, capsys):
     assert "accuracy" in capsys.readouterr().out
 
 
-def test_logits_from_npz_and_csv_agree(tmp_path):
-    _, logits, y = arrays()
-    np.savez(tmp_path / "val.npz", logits=logits, y=y)
-    table = np.c_[logits, y]
-    np.savetxt(tmp_path / "val.csv", table, delimiter=",", header="a,b,c,y")
-    for suffix in ("npz", "csv"):
-        call(
-            *("--data", tmp_path / f"val.{suffix}"),
-            *("--method", "global"),
-            *("--output", tmp_path / f"{suffix}.npz"),
-        )
-    found = [
-        np.load(tmp_path / f"{suffix}.npz")["probabilities"]
-        for suffix in ("npz", "csv")
-    ]
-    np.testing.assert_allclose(found[0], found[1], atol=1e-5)
-
-
 @pytest.mark.parametrize(
     "label, town, words",
     [
@@ -196,13 +178,6 @@ def test_pickles_and_wrong_files_are_refused(tmp_path, capsys):
     assert "no such file" in words("none.npz")
     np.savez(tmp_path / "x.npz", x=np.zeros(3))
     assert "needs arrays `logits` and `y`" in words("x.npz")
-
-
-def test_labels_in_a_csv_must_be_whole(tmp_path, capsys):
-    (tmp_path / "val.csv").write_text("1,2,0\n2,1,1.7\n3,4,1\n")
-    line = refusal(capsys, "recalibrate", "--data", tmp_path / "val.csv")
-    assert "whole numbers from 0 to 1" in line
-    assert "1.7" in line
 
 
 def test_outputs_have_the_name_they_were_given(tmp_path, capsys):

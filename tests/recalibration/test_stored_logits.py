@@ -1,13 +1,10 @@
 """Logits in a memory-mapped file."""
 
-import json
-
 import numpy as np
 import pytest
 
-from keras_likelihood import cli, recalibration
+from keras_likelihood import recalibration
 from keras_likelihood.recalibration import inputs
-from tests.refusals import refusal
 
 
 @pytest.fixture
@@ -71,59 +68,3 @@ def test_probabilities_go_to_a_file(stored, tmp_path, monkeypatch):
     assert other.parameters_["temperature"] == pytest.approx(1, abs=0.01)
     with pytest.raises(ValueError, match=r"`out` must be of .* \(5000, 6\)"):
         fitted.calibrate(on_disk, out=np.zeros((2, 6)))
-
-
-class TestCommand:
-    """`keras-likelihood recalibrate` of a folder of .npy files."""
-
-    @pytest.fixture
-    def folder(self, stored, tmp_path):
-        logits, _, labels = stored
-        np.save(tmp_path / "y.npy", labels)
-        np.savez(tmp_path / "same.npz", logits=logits, y=labels)
-        return tmp_path
-
-    def test_equals_the_command_on_arrays(self, folder, capsys, monkeypatch):
-        monkeypatch.setattr(inputs, "_MOST_BYTES", 2**28)
-        rows = []
-        calibrate = recalibration.VectorScaling.calibrate
-
-        def counted(recalibrator, logits, *args, **options):
-            rows.append(len(logits))
-            return calibrate(recalibrator, logits, *args, **options)
-
-        monkeypatch.setattr(recalibration.VectorScaling, "calibrate", counted)
-        scores = []
-        for data, output in (("same.npz", "a.npz"), (".", "b.npy")):
-            status = cli.main(
-                [
-                    *("recalibrate", "--data", str(folder / data)),
-                    *("--method", "vector", "--json", "--change-classes"),
-                    *("--output", str(folder / output)),
-                ]
-            )
-            assert status == 0
-            scores.append(json.loads(capsys.readouterr().out)["scores"])
-            assert rows[-1] == (5000 if data == "same.npz" else 500)
-            rows.clear()
-        for method in ("none", "vector"):
-            known, found = (score[method] for score in scores)
-            for name in ("NLL", "ECE", "accuracy"):
-                assert found[name] == pytest.approx(known[name], abs=1e-3)
-        p = np.load(folder / "b.npy", mmap_mode="r")
-        with np.load(folder / "a.npz") as arrays:
-            np.testing.assert_allclose(p, arrays["probabilities"], atol=0.01)
-
-    def test_refusals(self, folder, capsys):
-        line = refusal(
-            *(capsys, "recalibrate", "--data", folder, "--method", "deep"),
-        )
-        assert "'deep' needs `features`" in line
-        line = refusal(
-            *(capsys, "recalibrate", "--data", folder, "--method", "global"),
-            *("--output", folder / "p.npz"),
-        )
-        assert "must end in .npy" in line
-        np.save(folder / "y.npy", np.zeros(3, "int64"))
-        line = refusal(capsys, "recalibrate", "--data", folder)
-        assert "and (3,) of int64" in line

@@ -2,7 +2,7 @@
 const decisions = new Map();
 const undoable = [];
 const LETTERS = { right: "r", wrong: "w", unsure: "u" };
-const STORE = `keras-likelihood-audit-${data.key}`;
+const STORE = `keras-likelihood-audit-${data.audit}`;
 const WRITTEN = /^(\d+)([rwu])(.*)$/;
 let isStored = true;
 
