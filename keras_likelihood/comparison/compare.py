@@ -160,10 +160,7 @@ def compare(
     order = np.random.default_rng(seed).permutation(every)
     by_fold: dict[str, Any] = {name: [] for name in models}
     for fold in (np.sort(order[i::folds]) for i in range(folds)):
-        test, train = (
-            keras.tree.map_structure(lambda a: np.asarray(a)[rows], (x, y))
-            for rows in (fold, np.delete(every, fold))
-        )
+        train, test = _take((x, y), np.delete(every, fold)), _take((x, y), fold)
         for name, build in models.items():
             if len(inspect.signature(build).parameters) == 2:
                 model = build(*train)
@@ -178,6 +175,10 @@ def compare(
         errors = {k: _standard_error(v) for k, v in columns.items()}
         results[name] = means, errors, columns["nll"]
     return _table(results)
+
+
+def _take(arrays: Any, rows: Array) -> Any:
+    return keras.tree.map_structure(lambda a: np.asarray(a)[rows], arrays)
 
 
 def _table(results: dict[str, Any]) -> Comparison:

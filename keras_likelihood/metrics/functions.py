@@ -111,13 +111,6 @@ def interval_coverage(cdf_values: Any, coverage: float = 0.9) -> float:
     return float(np.mean((values >= tail) & (values <= 1 - tail)))
 
 
-def standard_normal_crps(z: Any) -> Any:
-    """CRPS of a standard normal, z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi)."""
-    erf = np.vectorize(math.erf, otypes=["float64"])
-    density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
-    return z * erf(z / np.sqrt(2)) + 2 * density - 1 / np.sqrt(np.pi)
-
-
 def _checked_cdf(cdf_values: Any) -> Any:
     values = finite_numbers(cdf_values, "`cdf_values`").ravel()
     _check_unit("cdf_values", values)
