@@ -23,12 +23,11 @@ class Finding:
     @property
     def numbers(self) -> str:
         """The evidence as text."""
-        return ", ".join(
-            f"{name}={value:.3g}"
-            if isinstance(value, float)
-            else f"{name}={value}"
-            for name, value in self.evidence.items()
+        texts = (
+            f"{value:.3g}" if isinstance(value, float) else str(value)
+            for value in self.evidence.values()
         )
+        return ", ".join(map("=".join, zip(self.evidence, texts, strict=True)))
 
     def __str__(self) -> Any:
         return (
@@ -46,11 +45,6 @@ class Diagnosis(list["Finding"]):
     >>> print(Diagnosis([]))
     Nothing suspicious found.
     """
-
-    @property
-    def findings(self) -> list[Finding]:
-        """The findings as a plain list."""
-        return list(self)
 
     @property
     def names(self) -> list[str]:

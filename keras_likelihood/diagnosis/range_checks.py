@@ -38,8 +38,8 @@ def check_ranges(output: Any) -> Iterator[Finding]:
         has_end = parameter.constraint.low != -np.inf
         if has_end and np.isfinite(parameter.values).all():
             checks = (_collapsed, _saturated, _ran_away)
-            found = (check(output, parameter) for check in checks)
-            yield from [f for f in found if f][:1]
+            findings = (check(output, parameter) for check in checks)
+            yield from [f for f in findings if f][:1]
     if output.is_real and learned:
         yield from _misfit(output)
 
@@ -121,9 +121,7 @@ def _ran_away(output: Any, parameter: Any) -> Finding | None:
         f"The {parameter.name}{output.title} has grown to {median:.3g}, more "
         f"than a hundred times its natural size.",
         {"median": median, "natural_size": float(unit)},
-        "With a `df` this large the tails are normal. Use `NormalLoss`."
-        if parameter.name == "df"
-        else "Lower the learning rate or `learning_rate_multiplier`, "
+        "Lower the learning rate or `learning_rate_multiplier`, "
         "standardise the features (`normalize='layer'` in the head), and "
         "prefer a softplus constraint to `Exp`.",
     )
@@ -212,11 +210,10 @@ def _saved(features: Array, error: Array) -> Array:
     features = features / np.maximum(features.std(axis=0), 1e-12)
     features = np.concatenate([np.ones((len(error), 1)), features], axis=1)
     fold = np.random.default_rng(0).permutation(len(error)) % _FOLDS
-    found = np.zeros_like(error)
+    predicted = np.zeros_like(error)
     for i in range(_FOLDS):
-        rows, others = fold == i, fold != i
-        seen = features[others]
-        penalty = 1e-6 * len(seen) * np.eye(seen.shape[1])
-        square, moment = seen.T @ seen + penalty, seen.T @ error[others]
-        found[rows] = features[rows] @ np.linalg.solve(square, moment)
-    return (error**2 - (error - found) ** 2).sum(axis=1)
+        test, train = fold == i, features[fold != i]
+        square = train.T @ train + 1e-6 * len(train) * np.eye(train.shape[1])
+        kernel = np.linalg.solve(square, train.T @ error[fold != i])
+        predicted[test] = features[test] @ kernel
+    return (error**2 - (error - predicted) ** 2).sum(axis=1)

@@ -71,12 +71,9 @@ def _value(layer: Any) -> tuple[float, bool]:
 
 def _never_moved(name: str, evidence: dict[str, int | float]) -> Finding:
     if evidence["steps"] == 0:
+        words = "is at its initial value: the model was not trained."
         return Finding(
-            "not_fitted",
-            f"The {name} is at its initial value: the model has not been "
-            "trained since it was compiled.",
-            evidence,
-            "Call `fit` first.",
+            "not_fitted", f"The {name} {words}", evidence, "Call `fit` first."
         )
     return Finding(
         "never_moved",

@@ -1,6 +1,5 @@
 """The metrics as NumPy functions of whole datasets."""
 
-import math
 from typing import Any
 
 import numpy as np
