@@ -16,25 +16,14 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from keras_likelihood.backend.files import (
-    FileError,
-    check_model,
-    check_sizes,
-    open_regular,
-    read_arrays,
-    reading,
-    replacing,
-)
+from keras_likelihood.backend import files
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.backend.threads import one_thread
 from keras_likelihood.backend.types import Array
 from keras_likelihood.constraints import Exp
 from keras_likelihood.layers import PredictedParameter
-from keras_likelihood.likelihoods.checks import (
-    check_argument,
-    check_seed,
-)
-from keras_likelihood.losses import LaplaceLoss
+from keras_likelihood.likelihoods.checks import check_argument, check_seed
+from keras_likelihood.losses import LikelihoodLoss
 from keras_likelihood.models import LikelihoodModel
 from keras_likelihood.outliers.detector import OutlierDetector
 from keras_likelihood.outliers.standardising import measure, standardise
@@ -44,9 +33,8 @@ from keras_likelihood.outliers.standardising import measure, standardise
 class RowNoise(keras.Layer):
     """Adds normal noise to rows `(batch, units)` while training.
 
-    The noise level is drawn for each row and step, up to `largest`. With weak
-    noise a denoiser must learn fine structure in the data, and with strong
-    noise coarse structure.
+    The noise level is drawn for each row and step, up to `largest`. A denoiser
+    must learn fine structure with weak noise, and coarse with strong noise.
     """
 
     def __init__(
@@ -60,21 +48,14 @@ class RowNoise(keras.Layer):
     def call(self, inputs: Any, training: bool = False) -> Any:
         if not training or self.largest == 0:
             return inputs
-        shape = keras.ops.shape(inputs)
-        options: dict[str, Any] = {
-            "dtype": self.compute_dtype,
-            "seed": self._generator,
-        }
-        level = keras.random.uniform(
-            (shape[0], 1), maxval=self.largest, **options
-        )
-        return inputs + level * keras.random.normal(shape, **options)
+        shape, random = keras.ops.shape(inputs), keras.random
+        options = {"dtype": self.compute_dtype, "seed": self._generator}
+        level = random.uniform((shape[0], 1), 0.0, self.largest, **options)
+        return inputs + level * random.normal(shape, **options)
 
 
-_ARRAYS = (
-    *("mean_", "deviation_", "middle_", "spread_", "kept_"),
-    *("decision_scores_", "labels_"),
-)
+_MEASURES = ("mean", "deviation", "kept", "middle", "spread")
+_ARRAYS = (*(f"{m}_" for m in _MEASURES), "decision_scores_", "labels_")
 _STEPS_PER_ROUND = 50
 _SCORE_ROWS = 4096
 _BLOCK = 32
@@ -87,7 +68,7 @@ class ScaleDetector(OutlierDetector):
     """Scores a row by the scale that an auto-encoder predicts for its error.
 
         x' = x + level e,    level ~ uniform(0, noise),    e ~ normal(0, 1)
-        loss = -log Laplace(x | decode(encode(x')), s(x')),    score = log s(x)
+        loss = -log p(x | decode(encode(x')), s(x')),    score = log s(x)
 
     Rows are standardised. Constant columns are left out. A value more than a
     million robust deviations from the median of its column is clipped, and the
@@ -102,11 +83,14 @@ class ScaleDetector(OutlierDetector):
             column, `>= 0`. Defaults to 2.
         dropout: dropout rate of the inputs of the code, in [0, 1). Defaults to
             0.2.
-        scale_units: width of the two hidden layers of `s`. Defaults to 64.
+        scale_units: width of the two hidden layers of `s`; 0 for none.
+            Defaults to 64.
         steps: number of training steps. Defaults to 1000.
         batch_size: rows in each step. Defaults to 256.
-        learning_rate: the learning rate of Adam, decayed to 0 along a cosine.
-            Defaults to 0.002.
+        learning_rate: the learning rate of Adam. Defaults to 0.002.
+        decay: whether it decays to 0 along a cosine. Defaults to True.
+        likelihood: name of the likelihood `p`, which has a scale. Defaults to
+            `"laplace"`.
         contamination: share of outliers, in (0, 0.5]. Defaults to 0.1.
         random_state: seed, `RandomState` or `None`. Defaults to `None`.
         verbose: whether to show Keras' progress bar. Defaults to False.
@@ -118,6 +102,8 @@ class ScaleDetector(OutlierDetector):
     steps: int = 1000
     batch_size: int = 256
     learning_rate: float = 2e-3
+    decay: bool = True
+    likelihood: str = "laplace"
     random_state: Any = None
     verbose: bool = False
 
@@ -145,7 +131,7 @@ class ScaleDetector(OutlierDetector):
         names = (*_ARRAYS, *self._more_arrays)
         np.savez(arrays, **{name: getattr(self, name) for name in names})
         with (
-            replacing(path) as temporary,
+            files.replacing(path) as temporary,
             tempfile.TemporaryDirectory() as folder,
             zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as file,
         ):
@@ -160,36 +146,36 @@ class ScaleDetector(OutlierDetector):
         """Loads a detector written by `save`. No code in the file is run."""
         names = (*_ARRAYS, *cls._more_arrays)
         with (
-            open_regular(path) as opened,
-            reading(path, "a saved detector"),
+            files.open_regular(path) as opened,
+            files.reading(path, "a saved detector"),
             zipfile.ZipFile(opened) as file,
             tempfile.TemporaryDirectory() as folder,
         ):
             size = os.path.getsize(path)
-            check_sizes(file, path, size)
+            files.check_sizes(file, path, size)
             about = json.loads(file.read("detector.json"))
             if about["detector"] != cls.__name__:
-                raise FileError(
+                raise files.FileError(
                     f"{path}: the file must hold a {cls.__name__}. "
                     f"Received: a {about['detector']}"
                 )
-            found = cls(**about["options"])
+            detector = cls(**about["options"])
             content = io.BytesIO(file.read("arrays.npz"))
-            arrays = read_arrays(path, names, file=content, size=size)
+            arrays = files.read_arrays(path, names, file=content, size=size)
             model = file.extract("model.keras", folder)
             with open(model, "rb") as saved:
-                check_model(path, file=saved, size=size)
+                files.check_model(path, file=saved, size=size)
             # The options of `compile` depend on the backend.
-            found.model_ = keras.saving.load_model(model, compile=False)
-            found.threshold_ = float(about["threshold"])
-            weights = found.model_.get_weights()
-            for array in (*arrays.values(), *weights, found.threshold_):
+            detector.model_ = keras.saving.load_model(model, compile=False)
+            detector.threshold_ = float(about["threshold"])
+            detector.n_features_in_ = int(about["columns"])
+            weights = detector.model_.get_weights()
+            for array in (*arrays.values(), *weights, detector.threshold_):
                 if np.isnan(array).any():
                     raise ValueError("it has NaN")
             for name in names:
-                setattr(found, name, arrays[name])
-            found.n_features_in_ = int(about["columns"])
-        return found
+                setattr(detector, name, arrays[name])
+        return detector
 
     def _fit(self, x: Array) -> Array:
         self._check_options()
@@ -223,8 +209,7 @@ class ScaleDetector(OutlierDetector):
         return self._predict(z) + excess
 
     def _standardise(self, x: Array) -> tuple[Array, Array]:
-        names = "mean", "deviation", "kept", "middle", "spread"
-        return standardise(x, *(getattr(self, f"{name}_") for name in names))
+        return standardise(x, **{m: getattr(self, f"{m}_") for m in _MEASURES})
 
     def _predict(self, z: Array) -> Array:
         # Rounding depends on the number of rows in a product, but a score must
@@ -250,16 +235,11 @@ class ScaleDetector(OutlierDetector):
         inputs = keras.Input((units,))
         noisy = RowNoise(self.noise, seed=noise_seed)(inputs)
         decoded = self._reconstruct(noisy, units, dropout_seed)
-        h = dense(self.scale_units, "tanh")(noisy)
-        h = dense(self.scale_units, "tanh")(h)
-        scale = PredictedParameter(
-            "laplace",
-            "scale",
-            units,
-            dimension="scalar",
-            constraint=Exp(),
-            name="scale",
-        )
+        h = noisy
+        for _ in range(2 if self.scale_units else 0):
+            h = dense(self.scale_units, "tanh")(h)
+        options = {"dimension": "scalar", "constraint": Exp(), "name": "scale"}
+        scale = PredictedParameter(self.likelihood, "scale", units, **options)
         model = LikelihoodModel(inputs, (decoded, scale(h)))
         for layer in model.layers:
             if isinstance(layer, keras.layers.Dense):
@@ -267,28 +247,29 @@ class ScaleDetector(OutlierDetector):
                 rows, columns = layer.kernel.shape
                 start = random.normal(scale=rows**-0.5, size=(rows, columns))
                 layer.kernel.assign(start)
-        decay = keras.optimizers.schedules.CosineDecay(
-            self.learning_rate, self.steps
-        )
+        rate: Any = self.learning_rate
+        if self.decay:
+            rate = keras.optimizers.schedules.CosineDecay(rate, self.steps)
         # PyTorch runs one step at a time.
         most = 1 if keras.backend.backend() == "torch" else _STEPS_PER_ROUND
         model.compile(
-            keras.optimizers.Adam(decay),
-            loss=LaplaceLoss(),
+            keras.optimizers.Adam(rate),
+            loss=LikelihoodLoss(self.likelihood),
             steps_per_execution=min(most, self.steps),
         )
         return model
 
     def _check_options(self) -> None:
-        counts = [f.name for f in dataclasses.fields(self) if f.type is int]
-        ranges = {
-            "noise": (self.noise >= 0, ">= 0"),
-            "dropout": (0 <= self.dropout < 1, "in [0, 1)"),
-            "learning_rate": (self.learning_rate > 0, "> 0"),
-            **{n: (getattr(self, n) >= 1, ">= 1") for n in counts},
-        }
-        for name, fits_and_allowed in ranges.items():
-            check_argument(name, getattr(self, name), *fits_and_allowed)
+        for field in dataclasses.fields(self):
+            value, least = getattr(self, field.name), 0
+            if field.type is int and field.name != "scale_units":
+                least = 1
+            if field.type in (int, float):
+                allowed = f"a number >= {least}"
+                check_argument(field.name, value, value >= least, allowed)
+        check_argument("dropout", self.dropout, self.dropout < 1, "in [0, 1)")
+        rate = self.learning_rate
+        check_argument("learning_rate", rate, rate > 0, "> 0")
 
 
 def dense(units: int, activation: str | None, **options: Any) -> Any:

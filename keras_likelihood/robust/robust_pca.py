@@ -164,9 +164,6 @@ class RobustPCA(
         scale_: scales of the training examples, `(n,)`; large for outliers.
         floor_: the smallest possible scale.
 
-    Example:
-
-    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(200, 5)) * [3, 2, 0.1, 0.1, 0.1]
     >>> x[:20, 4] += 30

@@ -37,6 +37,10 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:  # noqa: N803
         """Fits coefficients and scales; returns self.
 
+        It sets `coef_` (b) and `intercept_` (a); `scale_`, the scales of the
+        training examples; `scale_coef_` and `scale_intercept_` of the log of
+        the floor; and `shape_`, the restraint used, or the share of outliers.
+
         Args:
             X: inputs, `(n, d)`, at least two rows.
             y: targets, `(n,)`.
@@ -126,10 +130,9 @@ class DataScaleRegressor(RobustLinearRegressor):
 
         y_i ~ Normal(x_i . b + a, scale_i),  scale_i >= floor
 
-    Without a prior each scale becomes its residual r_i. This is robust, but a
-    plane through a few of the examples has an infinite likelihood. So the
+    A plane through a few examples would have an infinite likelihood. So the
     scales have a floor and the prior `(floor / scale)^restraint`. The best
-    scale is then
+    scale of a residual r_i is then
 
         scale_i = max(floor, |r_i| / sqrt(1 + restraint)),
 
@@ -144,17 +147,6 @@ class DataScaleRegressor(RobustLinearRegressor):
         random_state: seed of the random subsets from which the fit starts.
             Defaults to 0.
 
-    Attributes:
-        coef_: b, `(d,)`.
-        intercept_: a.
-        scale_: scales of the training examples, `(n,)`; large for outliers.
-        scale_intercept_: the log of the floor.
-        scale_coef_: zeros, `(d,)`: the floor is the same for all x.
-        shape_: the restraint used.
-
-    Example:
-
-    >>> import numpy as np
     >>> x = np.linspace(-1, 1, 50)[:, None]
     >>> y = 2 * x[:, 0] + 1 + 0.1 * np.sin(40 * x[:, 0])
     >>> y[40:] = -5
@@ -192,11 +184,10 @@ class PredictedScaleRegressor(RobustLinearRegressor):
         y ~ (1 - e(x)) Normal(x . b + a, floor) + e(x) Cauchy(middle, width)
 
     where the share of outliers e(x) is a logistic function of the distance of
-    x from the middle of the inputs. An example has the weight 1 / scale_i^2
-    in least squares, so outliers have almost no weight. Everything is learned
-    together, by maximum likelihood (EM). If the likelihood without outliers is
-    better by BIC, the result is least squares. With `inputs="x"`, the scale is
-    large where the noise is large.
+    x from the middle of the inputs. Everything is learned together, by maximum
+    likelihood (EM). If the likelihood without outliers is better by BIC, the
+    result is least squares. With `inputs="x"`, the scale is large where the
+    noise is large.
 
     In robust statistics this is called a redescending M-estimator with
     leverage. The fit starts from planes through small subsets, which
@@ -214,18 +205,6 @@ class PredictedScaleRegressor(RobustLinearRegressor):
         random_state: seed of the random subsets from which the fit starts.
             Defaults to 0.
 
-    Attributes:
-        coef_: b, `(d,)`.
-        intercept_: a.
-        scale_: scales of the training examples, `(n,)`; large for outliers,
-            at most their residuals or the floor.
-        scale_coef_: v, `(d,)`; zeros for `inputs="xy"`.
-        scale_intercept_: c, the log of the floor: the noise of the inliers.
-        shape_: the share of outliers; 0 for `inputs="x"`.
-
-    Example:
-
-    >>> import numpy as np
     >>> x = np.linspace(-1, 1, 50)[:, None]
     >>> y = 2 * x[:, 0] + 1 + 0.1 * np.sin(40 * x[:, 0])
     >>> y[40:] = -5
