@@ -1,9 +1,11 @@
 """Options and files of every command."""
 
 import argparse
+import contextlib
 import itertools
 import os
 import shlex
+import stat
 import tempfile
 import textwrap
 from collections.abc import Callable
@@ -168,8 +170,10 @@ def check_outputs(
 
 def _fault(path: str, taken: dict[str, Any], force: bool) -> str:
     """Why a file may not be written, after the name of its option, or ""."""
-    is_other = os.path.exists(path) and not os.path.isfile(path)
-    if not path or path.endswith(os.sep) or is_other:
+    is_file = path and not path.endswith(os.sep)
+    with contextlib.suppress(FileNotFoundError):
+        is_file = is_file and stat.S_ISREG(os.stat(path).st_mode)
+    if not is_file:
         return " must name a file"
     for flag, other in taken.items():
         if _same_file(path, other):

@@ -11,7 +11,7 @@ import pytest
 
 from keras_likelihood.auditing.page import write_audit
 from keras_likelihood.auditing.report import AuditReport
-from keras_likelihood.pages.charts import histogram, ticks
+from keras_likelihood.pages.charts import histogram
 from keras_likelihood.pages.examples import show_inputs
 from tests.audit.chromium import rendered
 
@@ -190,11 +190,6 @@ def test_few_suspected_examples_are_seen_beside_many_good_ones():
     assert suspected > 0.4 * good
     for mark in ("1", "10", "100", "1,000"):
         assert f">{mark}</text>" in drawn
-
-
-def test_ticks_are_round():
-    assert ticks(0, 1, 5) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1])
-    assert ticks(-7, 21, 5) == [0, 10, 20]
 
 
 def test_browser_runs_no_script_of_a_name(page, tmp_path):

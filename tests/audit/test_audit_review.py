@@ -407,18 +407,3 @@ def test_every_suspect_is_reached_page_by_page(tmp_path):
     assert words.startswith(f"{count} that match") and rows == 24
     assert where.startswith("Page 2 of")
     assert done.startswith("25 of ")
-
-
-def test_after_the_export_the_page_says_how_to_apply_it(page, tmp_path):
-    steps = """
-    HTMLAnchorElement.prototype.click = function () {};
-    const box = document.getElementById("apply");
-    told.push(box.hidden);
-    for (let at = 0; at < 18; at++) press("w");
-    press("r"); told.push(progress());
-    click("#export");
-    told.push(box.hidden, box.querySelector("pre").textContent);
-    """
-    before, progress, after, line = acted(page, tmp_path, STATE + steps)
-    assert before and not after
-    assert line == 'y, keep = kl.auditing.apply(y, "decisions.csv")'

@@ -207,25 +207,6 @@ def test_ctrl_c_is_clean_from_the_first_moment(table, module, error):
     assert line.endswith(": interrupted; unfinished files were removed")
 
 
-def test_ctrl_c_while_writing_leaves_no_half_file(table, capsys, monkeypatch):
-    quick = outliers.PCAScale(steps=1, batch_size=4)
-    monkeypatch.setattr(outliers, "PCAScale", lambda **options: quick)
-
-    class Interrupted:
-        def __init__(self, file):
-            file.write("row,sco")
-
-        def writerow(self, row):
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr("csv.writer", Interrupted)
-    scores = table.with_suffix(".scores.csv")
-    scores.write_text("old")
-    assert cli.main(["detect", str(table), "--force"]) == 130
-    assert scores.read_text() == "old"
-    assert len(list(table.parent.iterdir())) == 2
-
-
 def test_a_closed_pipe_is_no_traceback(table):
     """As in `keras-likelihood ... | head -0`."""
     program = (
@@ -273,17 +254,6 @@ def test_the_demo_replaces_its_own_files_only(tmp_path, capsys, monkeypatch):
     assert "keras-likelihood demo" in stories.read_text()
     # The command recognises its own page.
     assert cli.main(["demo", "--output", str(tmp_path)]) == 0
-
-
-@pytest.mark.parametrize("module", ["keras_likelihood", "keras_likelihood.cli"])
-def test_both_modules_run_the_command(module):
-    found = subprocess.run(
-        [sys.executable, "-m", module, "detect", "none.csv"],
-        capture_output=True,
-        text=True,
-    )
-    assert found.returncode == 2
-    assert "no such file" in found.stderr
 
 
 PRINTS = (

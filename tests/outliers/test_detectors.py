@@ -1,9 +1,7 @@
 """Detectors: scores, the PyOD contract, files, bad input."""
 
 import io
-import json
 import os
-import pickle
 import zipfile
 
 import keras
@@ -11,8 +9,6 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import RobustScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import keras_likelihood as kl
@@ -98,9 +94,6 @@ def test_probabilities_rise_with_the_score(fitted, x, method):
     order = np.argsort(fitted.decision_scores_)
     assert (np.diff(p[order, 1]) >= -1e-6).all()
     assert p[order[-1], 1] > 0.9
-
-
-def test_unknown_probability_is_refused(fitted, x):
     with pytest.raises(ValueError, match="'linear' or 'unify'"):
         fitted.predict_proba(x, "softmax")
 
@@ -210,8 +203,16 @@ def test_save_and_load(fitted, x, tmp_path):
     )
     np.testing.assert_array_equal(loaded.predict(x), fitted.labels_)
     assert loaded.get_params() == fitted.get_params()
-    with zipfile.ZipFile(path) as file:
-        assert json.loads(file.read("detector.json"))["threshold"]
+    # On JAX there are several steps per execution, on PyTorch there are not.
+    assert not loaded.model_.compiled
+    other = next(d for d in DETECTORS if d is not type(fitted))
+    with pytest.raises(ValueError, match=f"a {type(fitted).__name__}"):
+        other.load(path)
+    loaded.save(tmp_path / "again.zip")
+    again = type(fitted).load(tmp_path / "again.zip")
+    np.testing.assert_array_equal(
+        again.decision_function(x), loaded.decision_function(x)
+    )
 
 
 def changed(fitted, path, **contents):
@@ -258,57 +259,11 @@ def test_bad_files_are_refused_with_their_path(fitted, tmp_path):
         kind.load(path)
 
 
-def test_a_file_has_no_options_of_compile(fitted, x, tmp_path):
-    """A detector of JAX has several steps per execution, PyTorch has not."""
-    fitted.save(tmp_path / "detector.zip")
-    loaded = type(fitted).load(tmp_path / "detector.zip")
-    assert not loaded.model_.compiled
-    loaded.save(tmp_path / "again.zip")
-    again = type(fitted).load(tmp_path / "again.zip")
-    scores = loaded.decision_function(x)
-    np.testing.assert_array_equal(again.decision_function(x), scores)
-
-
-def test_load_as_another_detector_is_refused(fitted, tmp_path):
-    fitted.save(tmp_path / "detector.zip")
-    other = next(d for d in DETECTORS if d is not type(fitted))
-    with pytest.raises(ValueError, match=f"a {type(fitted).__name__}"):
-        other.load(tmp_path / "detector.zip")
-
-
-@pytest.mark.few(1)
-def test_pickle(fitted, x):
-    copy = pickle.loads(pickle.dumps(fitted))
-    np.testing.assert_allclose(
-        copy.decision_function(x), fitted.decision_scores_, rtol=1e-6
-    )
-
-
-@pytest.mark.parametrize(
-    "x, words",
-    [
-        (np.array([[1.0, np.nan], [2.0, 3.0]]), "NaN"),
-        (np.array([[1.0, np.inf], [2.0, 3.0]]), "infinity"),
-        (np.ones((1, 4)), "minimum of 2"),
-        (np.ones((5, 2)), "constant column"),
-        (np.arange(5.0), "2D array"),
-    ],
-)
-def test_bad_rows_are_refused(x, words):
-    with pytest.raises(ValueError, match=words):
-        quick().fit(x)
-
-
 @pytest.mark.few(0)
 def test_one_column_and_few_rows_work():
     x = np.array([[0.0], [0.1], [0.2], [9.0]])
     scores = quick(steps=200, noise=0.1).fit(x).decision_scores_
     assert scores.argmax() == 3
-
-
-def test_wrong_width_is_refused(fitted, x):
-    with pytest.raises(ValueError, match="expecting 6 features"):
-        fitted.decision_function(x[:, :5])
 
 
 @pytest.mark.parametrize(
@@ -329,6 +284,11 @@ def test_bad_options_are_refused(option, value):
         detector.fit(x)
 
 
+def test_a_table_without_a_column_that_varies_is_refused():
+    with pytest.raises(ValueError, match="2 constant column"):
+        quick().fit(np.ones((5, 2)))
+
+
 @pytest.mark.few(0)
 def test_scores_of_rows_not_seen():
     x, outlier = plane_with_outliers()
@@ -347,17 +307,6 @@ def test_row_noise_has_a_level_for_each_row():
     expected = np.linspace(0, 2, 2000)
     np.testing.assert_allclose(levels, expected, atol=0.6)
     assert np.abs(levels - expected).mean() < 0.1
-
-
-@pytest.mark.few(0)
-@pytest.mark.usefixtures("step_by_step")
-def test_clone_and_pipeline():
-    x, _ = plane_with_outliers()
-    copy = clone(quick(noise=0.5))
-    assert copy.get_params()["noise"] == 0.5
-    pipeline = make_pipeline(RobustScaler(), quick(steps=3)).fit(x)
-    assert pipeline.predict(x).shape == (400,)
-    assert pipeline.decision_function(x).shape == (400,)
 
 
 @pytest.mark.parametrize("rows", [3, 10, 5000])

@@ -4,9 +4,6 @@ import numpy as np
 import pytest
 from sklearn import linear_model
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from keras_likelihood.robust import (
     DataScaleRegressor,
@@ -181,18 +178,6 @@ def test_degenerate_data(model):
     np.testing.assert_allclose(few.predict(np.eye(3)), [1, 2, 3], atol=1e-6)
 
 
-def test_search_and_pipeline():
-    x, y, slopes, _ = contaminated(5)
-    pipeline = make_pipeline(StandardScaler(), PredictedScaleRegressor())
-    grid = {"predictedscaleregressor__inputs": ["x", "xy"]}
-    scoring = "neg_median_absolute_error"
-    search = GridSearchCV(pipeline, grid, cv=3, scoring=scoring).fit(x, y)
-    found = search.best_estimator_
-    np.testing.assert_allclose(
-        found[-1].coef_ / found[0].scale_, slopes, atol=0.2
-    )
-
-
 @pytest.mark.parametrize(
     ("model", "message"),
     [
@@ -212,17 +197,11 @@ def test_bad_arguments(model, message):
 @pytest.mark.parametrize("model", ALL, ids=str)
 def test_bad_data(model):
     x, y = np.arange(8.0)[:, None], np.arange(8.0)
-    with pytest.raises(ValueError, match="NaN"):
-        model.fit(np.where(x == 3, np.nan, x), y)
-    with pytest.raises(ValueError, match="minimum of 2"):
-        model.fit(x[:1], y[:1])
     with pytest.raises(ValueError, match="at least one non-zero"):
         model.fit(x, y, sample_weight=np.zeros(8))
     for bad in (np.ones(7), -np.ones(8), np.full(8, np.nan)):
         with pytest.raises(ValueError, match="`sample_weight` must be finite"):
             model.fit(x, y, sample_weight=bad)
-    with pytest.raises(ValueError, match="features"):
-        model.fit(x, y).predict(np.ones((4, 2)))
 
 
 def test_the_scale_reads_x():
