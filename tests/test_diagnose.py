@@ -111,7 +111,9 @@ def test_collapsed_scale(rng):
     copy.set_weights([np.float32([[1], [0], [0]]), np.zeros(1)])
     copy.trainable = False
     fitted(model, kl.losses.NormalLoss(), x, y)
-    found = finding(diagnose(model, x, y), "collapsed_scale")
+    diagnosis = diagnose(model, x, y)
+    found = finding(diagnosis, "collapsed_scale")
+    assert f"remedy: {found.remedy}" in str(diagnosis)
     _, scale = model.predict(x, verbose=0)
     assert found.evidence["median_scale"] == pytest.approx(np.median(scale))
     assert found.evidence["median_error"] == 0
@@ -277,17 +279,6 @@ def test_refuses_other_losses_and_lengths(rng):
         diagnose(model, x, y[:10])
 
 
-def test_prints_as_a_report(rng):
-    x, y = linear_data(rng)
-    model = compiled(scale_model())
-    diagnosis = diagnose(model, x, 1000 * y)
-    report = str(diagnosis)
-    assert report.startswith(f"{len(diagnosis)} finding")
-    for f in diagnosis:
-        assert f.name in report
-        assert f"remedy: {f.remedy}" in report
-
-
 @pytest.mark.parametrize("loss", ["softmax", "bernoulli"])
 def test_labels_outside_their_range_are_seen(rng, loss):
     x, y = kinds.data()
@@ -402,7 +393,7 @@ def test_a_scale_that_hurts_the_mean():
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 def test_a_scale_that_fits_the_noise_does_not_hurt(seed):
     def noise(x):
         return np.where(x < 0, 0.02, 0.7)

@@ -321,9 +321,3 @@ def test_unsafe_files_are_refused(tmp_path, rng):
     x, y, _ = softmax_case(rng)
     with pytest.raises(ValueError, match="(?i)lambda"):
         audit(tmp_path / "model.keras", x, y, None)
-
-
-def test_the_package_offers_it(rng):
-    x, y, _ = softmax_case(rng)
-    called = kl.audit(identity(3), x, y, None)
-    assert isinstance(called, kl.auditing.AuditReport)

@@ -88,19 +88,3 @@ def test_damaged_weights_are_refused(files, capsys):
         *("--output", files / "page.html"),
     )
     assert "checksum of 'model.weights.h5' is wrong" in line
-
-
-def test_pages_and_inputs_are_kept(files, capsys):
-    model, data = files / "model.keras", files / "train.npz"
-    arguments = (capsys, "audit", model, "--data", data)
-    for path in (model, data):
-        before = path.read_bytes()
-        line = refusal(*arguments, "--output", path, "--force")
-        assert "must not be the file of" in line
-        assert path.read_bytes() == before
-    (files / "page.html").write_text("old")
-    line = refusal(*arguments, "--output", files / "page.html")
-    assert "--force replaces it" in line
-    assert (files / "page.html").read_text() == "old"
-    call(model, "--data", data, "--output", files / "page.html", "--force")
-    assert "Data audit" in (files / "page.html").read_text(encoding="utf-8")

@@ -1,8 +1,5 @@
 """Audits of data without a model."""
 
-import io
-import sys
-
 import keras
 import numpy as np
 import pytest
@@ -10,7 +7,6 @@ import pytest
 import keras_likelihood as kl
 from keras_likelihood import cli
 from keras_likelihood.auditing.own_network import _body
-from keras_likelihood.commands.console import Console
 from tests.audit.test_audit_page import embedded
 from tests.refusals import refusal
 
@@ -167,31 +163,10 @@ def test_bad_files_are_refused_before_training(rng, tmp_path, capsys):
 
     (tmp_path / "two.txt").write_text("a\nb\n")
     labels = ("--labels", tmp_path / "two.txt")
-    assert "two classes" in words(y=np.zeros(120, int))
-    assert "Labels must be whole" in words("--task", "classification", y=y / 4)
-    assert "one entry per example" in words(y=y[:7])
     assert "from 0 to 1" in words(*labels, y=y + 1)
+    assert "Labels must be whole" in words("--task", "classification", y=y / 4)
     assert "`x` must be finite" in words(x=np.where(np.isnan(x), np.inf, x))
     assert "`x` must be finite" in words(x=x[:, :, None])
-    assert "`y` must be finite" in words(y=np.full(120, np.nan))
-    assert "pickled arrays, which are refused" in words(x=np.array([{}] * 120))
-    assert "must be an array of numbers" in words(x=np.array(["a"] * 120))
     (tmp_path / "model.keras").write_text("model")
     assert "--epochs" in words(tmp_path / "model.keras", "--epochs", 3)
     assert not page.exists()
-
-
-def test_progress_is_drawn_to_its_end(monkeypatch):
-    """One updated line in a terminal, about ten lines elsewhere."""
-    for is_terminal in (True, False):
-        stream = io.StringIO()
-        stream.isatty = lambda value=is_terminal: value
-        monkeypatch.setattr(sys, "stderr", stream)
-        monkeypatch.setenv("TERM", "xterm")
-        with Console("audit").progress("at work", 0) as on_step:
-            for done in range(1, 31):
-                on_step(done, 30)
-        text = stream.getvalue()
-        assert "at work: 30 of 30" in text
-        lines = text.replace("\r", "").splitlines()
-        assert len(lines) == 1 if is_terminal else 8 < len(lines) < 15

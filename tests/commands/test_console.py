@@ -92,3 +92,17 @@ def test_exit_statuses(tmp_path, capsys, monkeypatch, error, status):
     told = json.loads(printed.out)
     assert told["status"] == status
     assert printed.err == told["error"] + "\n"
+
+
+def test_progress_is_drawn_to_its_end(monkeypatch):
+    """One updated line in a terminal, about ten lines elsewhere."""
+    for is_terminal in (True, False):
+        stream = io.StringIO()
+        stream.isatty = lambda value=is_terminal: value
+        monkeypatch.setattr(sys, "stderr", stream)
+        with Console("audit").progress("at work", 0) as on_step:
+            for done in range(1, 31):
+                on_step(done, 30)
+        assert "at work: 30 of 30" in stream.getvalue()
+        lines = stream.getvalue().replace("\r", "").splitlines()
+        assert len(lines) == 1 if is_terminal else 8 < len(lines) < 15

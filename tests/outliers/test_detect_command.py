@@ -69,15 +69,6 @@ def test_npz(tmp_path, monkeypatch):
     assert len(output.read_text().splitlines()) == 81
 
 
-def test_header_is_optional(tmp_path):
-    x = table()
-    plain = load_table(write_csv(tmp_path / "plain.csv", x))
-    named = load_table(write_csv(tmp_path / "named.csv", x, "abc"))
-    np.testing.assert_allclose(plain[0], x)
-    np.testing.assert_allclose(named[0], x)
-    assert named[1] == ["a", "b", "c"]
-
-
 @pytest.mark.parametrize(
     "text, words",
     [
@@ -105,18 +96,6 @@ def test_pickles_and_unknown_files_are_refused(tmp_path, capsys):
     (tmp_path / "data.xls").write_text("1")
     other = refusal(capsys, "detect", tmp_path / "data.xls")
     assert "must be an .npz, a .csv or a .parquet" in other
-
-
-def test_inputs_and_old_scores_are_kept(tmp_path, capsys):
-    data = tmp_path / "data.csv"
-    write_csv(data, table())
-    before = data.read_bytes()
-    line = refusal(capsys, "detect", data, "--output", data, "--force")
-    assert "must not be the file of data" in line
-    (tmp_path / "data.scores.csv").write_text("old")
-    assert "--force replaces it" in refusal(capsys, "detect", data)
-    assert data.read_bytes() == before
-    assert (tmp_path / "data.scores.csv").read_text() == "old"
 
 
 def test_a_table_that_may_be_cut_is_said(tmp_path):
