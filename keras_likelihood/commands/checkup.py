@@ -14,8 +14,8 @@ add_parser = outputs.new_command(
     "checkup",
     help="write a page about the problems of a model and its data",
     text="Checks whether a model is calibrated, which labels are doubtful, "
-    "which inputs are strange, where the model is uncertain and whether "
-    "training went wrong. Writes one self-contained HTML page with the results "
+    "which inputs are strange and whether training "
+    "went wrong. Writes one self-contained HTML page with the results "
     "and the commands to run next. The model must be a classifier, or a "
     "regressor that predicts one number.",
     example="keras-likelihood checkup model.keras --data val.npz --test "
@@ -104,7 +104,6 @@ def _examine(args, model, data, test):
             on_progress(65 + 30 * round_ // rounds, 100)
 
         inputs = parts.check_inputs(x, rows, columns, task, args, on_round)
-        unsure = parts.check_uncertainty(task, shown, judged, labels, args)
         training = parts.check_training(model, data, args)
         on_progress(100, 100)
-    return [calibration, doubtful, inputs, unsure, training], task
+    return [calibration, doubtful, inputs, training], task

@@ -6,7 +6,6 @@ from keras_likelihood.auditing import fill_missing
 from keras_likelihood.auditing.audit import audit
 from keras_likelihood.commands import detect
 from keras_likelihood.commands.audit import shown, worst_examples
-from keras_likelihood.commands.files import is_text_table
 from keras_likelihood.commands.outputs import shell, shell_on_data, unused
 from keras_likelihood.commands.recalibrate import gain, score_cells
 from keras_likelihood.diagnosis import diagnose
@@ -20,28 +19,10 @@ _WIDEST = 1000
 """Largest number of columns for which a detector takes only seconds."""
 _FAR = 6.0
 """Robust deviations above the median at which a score stands out."""
-_UNSURE = 0.6
-"""The model counts as unsure if the probability of its answer is lower."""
 _DRAWS = 3
 """Sets of labels that are drawn from the recalibrated model."""
 _DIAGNOSED = 5000
 """Largest number of examples in a diagnosis."""
-
-
-def _python(args, line):
-    """Lines of Python; `{}` in `line` becomes the model and its data."""
-    if is_text_table(args.data):
-        return None
-    return (
-        "import keras, numpy, keras_likelihood as kl\n"
-        f"data = numpy.load({args.data!r})\n"
-        f"model = keras.models.load_model({args.model!r})\n"
-        + line.format("model, data['x'], data['y']")
-    )
-
-
-def _judged(args):
-    return args.test or f"a held-out half of {args.data}"
 
 
 def _examples_table(title, columns, x, numbers, rows) -> Table:
@@ -79,7 +60,8 @@ def check_calibration(task, args) -> Part:
     words = (
         f"With this many examples, 95 of 100 perfectly calibrated models "
         f"have a calibration error ({task.gap}) below {chance:.4f}. The model "
-        f"is judged on {_judged(args)}. Recalibration: {first}{more}."
+        f"is judged on {args.test or 'a held-out half of the data'}. "
+        f"Recalibration: {first}{more}."
     )
     rows = [[name, *score_cells(task, row)] for name, row in scores.items()]
     command = None
@@ -141,7 +123,9 @@ def check_labels(model, data, names, task, args, judged) -> Part:
 
 def _usual_share(model, x, task, options) -> float:
     """Share of suspected labels if the recalibrated model draws them."""
-    p, shares, random = _by_class(task), [], np.random.default_rng(0)
+    p = task.probabilities("auto").reshape(len(x), -1)
+    p = p if p.shape[1] > 1 else np.concatenate([1 - p, p], axis=1)
+    random, shares = np.random.default_rng(0), []
     for _ in range(_DRAWS):
         steps = p.cumsum(axis=1)[:, :-1]
         drawn = (random.random((len(p), 1)) > steps).sum(axis=1)
@@ -221,103 +205,6 @@ def _features(task, is_split):
     return table if table.shape[1] <= _WIDEST else None
 
 
-def _by_class(task) -> np.ndarray:
-    """Recalibrated probabilities `(n, classes)`, also of two classes."""
-    p = task.probabilities("auto")
-    p = p.reshape(len(p), -1)
-    return p if p.shape[1] > 1 else np.concatenate([1 - p, p], axis=1)
-
-
-def check_uncertainty(task, x, judged, names, args) -> Part:
-    """Finds where the model is uncertain; `judged` are rows of `x`."""
-    if task.name == "regression":
-        return _uncertain_numbers(task, x, judged, args)
-    y = task.judged_on["y"]
-    if np.ndim(y) > 1:
-        words = "Multi-label outputs are not checked here."
-        return Part("Uncertainty", words, verdict="unknown")
-    p = _by_class(task)
-    answer, belief = p.argmax(axis=1), p.max(axis=1)
-    names = names or list(map(str, range(p.shape[1])))
-    classes = [
-        (belief[of].mean(), names[c], np.mean(y[of] == c), np.sum(of))
-        for c, of in ((c, answer == c) for c in np.unique(answer))
-    ]
-    classes.sort()
-    second = np.argsort(p, axis=1)[:, -2]
-    order = np.argsort(belief, kind="stable")[:_MOST]
-    unsure = float(np.mean(belief < _UNSURE))
-    by_class = Table(
-        ["predicted class", "examples", "mean probability", "right"],
-        [
-            [name, f"{count:,}", f"{b:.1%}", f"{right:.1%}"]
-            for b, name, right, count in classes[:_MOST]
-        ],
-        "Classes, least certain first",
-    )
-    examples = _examples_table(
-        "The least certain examples",
-        ["given", "predicted", "probability", "second"],
-        x,
-        judged[order],
-        [
-            [
-                names[y[i]],
-                names[answer[i]],
-                f"{belief[i]:.1%}",
-                f"{names[second[i]]} ({p[i, second[i]]:.1%})",
-            ]
-            for i in order
-        ],
-    )
-    return Part(
-        "Uncertainty",
-        f"For {unsure:.1%} of the examples the recalibrated model is less than "
-        f"{_UNSURE:.0%} certain of its answer. It is least certain of class "
-        f"{classes[0][1]} ({classes[0][0]:.1%} on average).",
-        [f"Examples are rows of {_judged(args)}.", by_class, examples],
-        "look" if unsure > 0.1 else "good",
-        "predict sets of classes where the model is unsure",
-        _python(args, "sets = kl.conformal.ConformalSets().fit({}).model"),
-        {"unsure": unsure, "examples": judged[order]},
-    )
-
-
-def _uncertain_numbers(task, x, judged, args):
-    low, high = map(np.ravel, task.distribution("auto").interval(0.9))
-    prediction = np.ravel(task.judged_on["own"].prediction)
-    width, y = high - low, np.ravel(task.judged_on["y"])
-    order = np.argsort(-width, kind="stable")[:_MOST]
-    narrow, middle, wide = np.quantile(width, [0.05, 0.5, 0.95])
-    title = "Five groups of equal size, by prediction"
-    groups = Table(["prediction from", "to", "mean width", "RMSE"], [], title)
-    for rows in np.array_split(np.argsort(prediction, kind="stable"), 5):
-        error = np.sqrt(np.mean((y - prediction)[rows] ** 2))
-        cells = *prediction[rows[[0, -1]]], width[rows].mean(), error
-        groups.rows.append([f"{value:.4g}" for value in cells])
-    examples = _examples_table(
-        "The widest intervals",
-        ["target", "prediction", "from", "to"],
-        x,
-        judged[order],
-        [[f"{v[i]:.4g}" for v in (y, prediction, low, high)] for i in order],
-    )
-    return Part(
-        "Uncertainty",
-        f"The 90 % intervals of the recalibrated model have the width "
-        f"{middle:.4g} for all inputs."
-        if wide < 1.05 * narrow
-        else f"The median width of 90 % intervals is {middle:.4g}. It is below "
-        f"{narrow:.4g} for the most certain 5 % of the inputs and above "
-        f"{wide:.4g} for the least certain 5 %.",
-        [f"Examples are rows of {_judged(args)}.", groups, examples],
-        "good",
-        "calibrate intervals with guaranteed coverage",
-        _python(args, "sure = kl.conformal.ConformalIntervals().fit({}).model"),
-        {"median_width": float(middle), "examples": judged[order]},
-    )
-
-
 def check_training(model, data, args) -> Part:
     """Runs `diagnose`."""
     title = "Diagnosis of the training"
@@ -341,6 +228,6 @@ def check_training(model, data, args) -> Part:
         [f"{f.message} {f.remedy} ({f.numbers})" for f in findings],
         "bad",
         "follow the advice of the diagnosis",
-        _python(args, "print(kl.diagnose({}))"),
+        None,
         {"findings": findings.names},
     )

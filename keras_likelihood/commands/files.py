@@ -39,26 +39,18 @@ def regular_file(path: Path) -> pathlib.Path:
 
 
 @contextlib.contextmanager
-def _refusing(words: str, *others: type[Exception]) -> Iterator[None]:
-    """Turns errors, except `others`, into a `CommandError` with this text."""
+def running(model_path: str, data_path: str) -> Iterator[None]:
+    """A context in which the model is run on these data."""
     try:
         yield
-    except (CommandError, files.FileError, MemoryError):
-        raise
-    except others:
+    except (CommandError, MemoryError, ValueError, OSError):
         raise
     except Exception as error:
         # The error type depends on the fault, the backend and the version.
-        fault = f"{type(error).__name__}: {error}"
-        raise CommandError(f"{words} ({fault})") from error
-
-
-def running(
-    model_path: str, data_path: str
-) -> contextlib.AbstractContextManager[None]:
-    """A context in which the model is run on these data."""
-    words = f"{data_path}: the model {model_path} cannot be run on `x`"
-    return _refusing(words, ValueError, OSError)
+        raise CommandError(
+            f"{data_path}: the model {model_path} cannot be run on `x` "
+            f"({type(error).__name__}: {error})"
+        ) from error
 
 
 NUMBERS = "biuf"
