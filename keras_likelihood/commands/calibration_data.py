@@ -1,10 +1,12 @@
 """Reads the data of `keras-likelihood recalibrate`."""
 
-from typing import Any
+from argparse import Namespace
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from keras_likelihood import likelihoods
+from keras_likelihood.backend.types import Array
 from keras_likelihood.commands import files
 from keras_likelihood.commands.tasks import ClassifierTask, RegressorTask
 from keras_likelihood.reading import read_output
@@ -17,8 +19,10 @@ from keras_likelihood.recalibration.regression.regressor import (
     location_and_scale,
 )
 
+Data: TypeAlias = dict[str, Any]
 
-def load_task(args):
+
+def load_task(args: Namespace) -> ClassifierTask | RegressorTask:
     """Reads the data for fitting and for evaluation."""
     if args.model:
         model, val, test = files.read_model_and_data(args)
@@ -37,19 +41,20 @@ def load_task(args):
             )
     if "logits" not in val:
         return RegressorTask(_as_regressor(val), test and _as_regressor(test))
-    own, judged = (
-        data and {"features": None, **data, "own": data["logits"]}
-        for data in (val, test)
-    )
+    for data in filter(None, (val, test)):
+        data["own"] = data["logits"]
+        data.setdefault("features", None)
     return ClassifierTask(
-        own,
-        judged,
+        val,
+        test,
         from_logits=not (args.probabilities or val.get("are_probabilities")),
         changes_classes=args.change_classes,
     )
 
 
-def task_of_model(model, val, test, args):
+def task_of_model(
+    model: Any, val: Data, test: Data | None, args: Namespace
+) -> ClassifierTask | RegressorTask:
     """Runs a model on its data and detects the task."""
     options = {"features": args.features, "with_features": "optional"}
     with files.running(args.model, args.data):
@@ -66,14 +71,14 @@ def task_of_model(model, val, test, args):
         options = {"changes_classes": changes}
         return ClassifierTask(fitted_to, judged_on, graph.extend, **options)
 
-    def calibrated_model(recalibrator):
+    def calibrated_model(recalibrator: Any) -> Any:
         recalibrator.fit(model, val["x"], val["y"], features=args.features)
         return recalibrator.model
 
     return RegressorTask(fitted_to, judged_on, calibrated_model)
 
 
-def _is_regressor(model, x, y, task):
+def _is_regressor(model: Any, x: Array, y: Array, task: str | None) -> bool:
     """Whether a model predicts numbers, judged by a few examples."""
     if task:
         return task == "regression"
@@ -94,7 +99,7 @@ def _is_regressor(model, x, y, task):
     )
 
 
-def _outputs(graph, data):
+def _outputs(graph: Any, data: Data) -> Data:
     own, features, y, _ = graph.outputs(data["x"], data["y"], None, 256)
     if isinstance(graph, ClassifierGraph):
         return {"own": own, "features": features, "y": y}
@@ -104,7 +109,7 @@ def _outputs(graph, data):
     return outputs | {"has_scale": graph.has_scale}
 
 
-def _as_regressor(data):
+def _as_regressor(data: Data) -> Data:
     given = data["prediction"], data.get("scale")
     location, scale = map(np.float32, location_and_scale(*given))
     return {
@@ -115,7 +120,7 @@ def _as_regressor(data):
     }
 
 
-def _load_outputs(path):
+def _load_outputs(path: str) -> Data:
     names = ("logits", "probs", "prediction", "scale", "features", "y")
     found: dict[str, Any] = files.read_arrays(path, (), names)
     if "probs" in found:

@@ -1,6 +1,8 @@
 """`keras-likelihood checkup`: one page about a model and its data."""
 
+import argparse
 import pathlib
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +36,7 @@ add_parser = outputs.new_command(
 )
 
 
-def run(args) -> None:
+def run(args: argparse.Namespace) -> None:
     outputs.check_files(args, "output")
     model, data, test = files.read_model_and_data(args)
     for path, found in ((args.data, data), (args.test, test or data)):
@@ -70,7 +72,12 @@ def run(args) -> None:
     )
 
 
-def _examine(args, model, data, test):
+def _examine(
+    args: argparse.Namespace,
+    model: Any,
+    data: dict[str, Any],
+    test: dict[str, Any] | None,
+) -> tuple[list[Any], Any]:
     """All parts of the page, and the task of the model."""
     from keras_likelihood.commands import checkup_parts as parts
     from keras_likelihood.commands.calibration_data import task_of_model
@@ -79,6 +86,7 @@ def _examine(args, model, data, test):
     columns = data.get("columns", data.get("names"))
     args.features = None
     fitted_to, judged_on, rows = data, test, np.arange(len(x))
+    shown = x
     if test is None:
         halves = np.array_split(np.random.default_rng(0).permutation(rows), 2)
         rows, judged = map(np.sort, halves)
@@ -87,8 +95,7 @@ def _examine(args, model, data, test):
             for half in (rows, judged)
         )
     else:
-        judged = np.arange(len(test["y"]))
-    shown = test["x"] if args.test else x
+        judged, shown = np.arange(len(test["y"])), test["x"]
     with args.console.progress("checking up") as on_progress:
         task = task_of_model(model, fitted_to, judged_on, args)
         on_progress(15, 100)
@@ -100,10 +107,10 @@ def _examine(args, model, data, test):
             )
         on_progress(65, 100)
 
-        def on_round(round_, rounds):
+        def on_round(round_: float, rounds: float) -> None:
             on_progress(65 + 30 * round_ // rounds, 100)
 
         inputs = parts.check_inputs(x, rows, columns, task, args, on_round)
-        training = parts.check_training(model, data, args)
+        training = parts.check_training(model, data)
         on_progress(100, 100)
     return [calibration, doubtful, inputs, training], task

@@ -1,11 +1,16 @@
 """The parts of a checkup, one function each."""
 
+from argparse import Namespace
+from typing import Any
+
 import numpy as np
 
 from keras_likelihood.auditing import fill_missing
 from keras_likelihood.auditing.audit import audit
+from keras_likelihood.backend.types import Array
 from keras_likelihood.commands import detect
 from keras_likelihood.commands.audit import shown, worst_examples
+from keras_likelihood.commands.console import Progress
 from keras_likelihood.commands.outputs import shell, shell_on_data, unused
 from keras_likelihood.commands.recalibrate import gain, score_cells
 from keras_likelihood.diagnosis import diagnose
@@ -25,7 +30,9 @@ _DIAGNOSED = 5000
 """Largest number of examples in a diagnosis."""
 
 
-def _examples_table(title, columns, x, numbers, rows) -> Table:
+def _examples_table(
+    title: str, columns: list[str], x: Any, numbers: Any, rows: list[Any]
+) -> Table:
     """A table of examples, with thumbnails or texts if there are any.
 
     `columns` and `rows` follow the number of the example.
@@ -40,7 +47,7 @@ def _examples_table(title, columns, x, numbers, rows) -> Table:
     return Table(columns, rows, title)
 
 
-def check_calibration(task, args) -> Part:
+def check_calibration(task: Any, args: Namespace) -> Part:
     """Checks the calibration."""
     fitted = task.fit("auto")
     scores = {"before": task.judge("none"), "after": task.judge("auto")}
@@ -75,12 +82,19 @@ def check_calibration(task, args) -> Part:
     return Part(title, summary, body, verdict, advice, command, numbers)
 
 
-def check_labels(model, data, names, task, args, judged) -> Part:
+def check_labels(
+    model: Any,
+    data: dict[str, Any],
+    names: list[str] | None,
+    task: Any,
+    args: Namespace,
+    judged: Any,
+) -> Part:
     """Finds doubtful labels or targets; `judged` are the inputs judged on."""
     classes = task.name == "classification"
     what = "labels" if classes else "targets"
     title = f"Doubtful {what}"
-    options: dict = {"task": task.name}
+    options: dict[str, Any] = {"task": task.name}
     options["label_names"] = names if classes else None
     options["from_logits"] = False if args.probabilities else None
     try:
@@ -121,7 +135,9 @@ def check_labels(model, data, names, task, args, judged) -> Part:
     )
 
 
-def _usual_share(model, x, task, options) -> float:
+def _usual_share(
+    model: Any, x: Any, task: Any, options: dict[str, Any]
+) -> float:
     """Share of suspected labels if the recalibrated model draws them."""
     p = task.probabilities("auto").reshape(len(x), -1)
     p = p if p.shape[1] > 1 else np.concatenate([1 - p, p], axis=1)
@@ -134,17 +150,23 @@ def _usual_share(model, x, task, options) -> float:
     return float(np.mean(shares))
 
 
-def check_inputs(x, rows, names, task, args, on_round) -> Part:
+def check_inputs(
+    x: Any,
+    rows: Array,
+    names: list[str] | None,
+    task: Any,
+    args: Namespace,
+    on_round: Progress,
+) -> Part:
     """Finds strange inputs; `task` was fitted to `rows`."""
     title, command, numbers = "Strange inputs", None, np.arange(len(x))
+    table: Array | None
     if x.ndim == 2 and x.dtype.kind in "biuf" and x.shape[1] <= _WIDEST:
         table, source = fill_missing(x), "column"
         command = shell("detect", args.data, save=unused("detector.zip"))
     else:
-        table, source = (
-            _features(task, len(rows) < len(x)),
-            "feature of the model",
-        )
+        source = "feature of the model"
+        table = _features(task, len(rows) < len(x))
         numbers = np.concatenate([rows, np.setdiff1d(numbers, rows)])
     if table is None:
         words = (
@@ -195,7 +217,7 @@ def check_inputs(x, rows, names, task, args, on_round) -> Part:
     )
 
 
-def _features(task, is_split):
+def _features(task: Any, is_split: bool) -> Array | None:
     """Features of the model `(n, columns)`, or `None`."""
     parts = [task.fitted_to, task.judged_on] if is_split else [task.fitted_to]
     features = [part.get("features") for part in parts]
@@ -205,7 +227,7 @@ def _features(task, is_split):
     return table if table.shape[1] <= _WIDEST else None
 
 
-def check_training(model, data, args) -> Part:
+def check_training(model: Any, data: dict[str, Any]) -> Part:
     """Runs `diagnose`."""
     title = "Diagnosis of the training"
     try:

@@ -1,12 +1,15 @@
 """`keras-likelihood recalibrate`: recalibrates a saved model."""
 
+import argparse
 import pathlib
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from keras_likelihood.backend.files import replacing
 from keras_likelihood.commands import outputs
 
+Scores: TypeAlias = dict[str, float]
 METHODS = ["global", "linear", "features", "deep", "vector", "matrix"]
 
 
@@ -42,7 +45,7 @@ add_parser = outputs.new_command(
 )
 
 
-def run(args) -> None:
+def run(args: argparse.Namespace) -> None:
     allowed = ".keras" if args.model else ".npz"
     # The suffix must match the content. No suffix is added.
     outputs.check_files(args, "output", suffix=allowed)
@@ -58,7 +61,8 @@ def run(args) -> None:
     if args.output:
         with replacing(args.output) as temporary:
             if args.model:
-                task.calibrated_model(task.fit(args.method)).save(temporary)
+                make: Any = task.calibrated_model
+                make(task.fit(args.method)).save(temporary)
             else:
                 task.write(args.method, temporary)
         console.say(f"wrote {args.output} ({args.method})")
@@ -71,7 +75,7 @@ def run(args) -> None:
     console.next_step(*_next(args, allowed))
 
 
-def _fit_all(task, args):
+def _fit_all(task: Any, args: argparse.Namespace) -> dict[str, Scores]:
     """Fits the methods, and prints their scores in a table."""
     is_auto, console = args.method == "auto", args.console
     names = list(task.methods()) if is_auto else [args.method]
@@ -95,13 +99,13 @@ def _fit_all(task, args):
     return scores
 
 
-def score_cells(task, scores: dict) -> list[str]:
+def score_cells(task: Any, scores: Scores) -> list[str]:
     """The scores of a task as texts for a table."""
     values = [scores[name] for name in task.scores]
     return ["-" if np.isnan(value) else f"{value:.4f}" for value in values]
 
 
-def gain(task, before: dict, after: dict) -> str:
+def gain(task: Any, before: Scores, after: Scores) -> str:
     """How much the model improved, in words."""
     if np.isnan(before["NLL"]):
         return (
@@ -125,7 +129,7 @@ def gain(task, before: dict, after: dict) -> str:
     )
 
 
-def _next(args, suffix):
+def _next(args: argparse.Namespace, suffix: str) -> tuple[str, str]:
     """What to do next, and the command or line of Python that does it."""
     test = args.test or pathlib.Path(args.data).with_stem("test").name
     output = None

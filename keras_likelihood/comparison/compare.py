@@ -148,7 +148,8 @@ def compare(
         )
     y = np.asarray(y)
 
-    every, options = np.arange(len(y)), (coverage, batch_size)
+    every: Array = np.arange(len(y))
+    options: Any = coverage, batch_size
     results: dict[str, Any] = {}
     if all(is_fitted):
         for name, model in models.items():

@@ -238,8 +238,10 @@ class ScaleDetector(OutlierDetector):
         h = noisy
         for _ in range(2 if self.scale_units else 0):
             h = dense(self.scale_units, "tanh")(h)
-        options = {"dimension": "scalar", "constraint": Exp(), "name": "scale"}
-        scale = PredictedParameter(self.likelihood, "scale", units, **options)
+        options: dict[str, Any] = {"dimension": "scalar", "name": "scale"}
+        scale = PredictedParameter(
+            self.likelihood, "scale", units, constraint=Exp(), **options
+        )
         model = LikelihoodModel(inputs, (decoded, scale(h)))
         for layer in model.layers:
             if isinstance(layer, keras.layers.Dense):

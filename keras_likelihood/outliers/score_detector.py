@@ -97,7 +97,7 @@ class ScoreDetector(OutlierDetector):
             )
         return np.log(per_example(values))
 
-    def _score_logits(self, x, name):
+    def _score_logits(self, x: Array, name: str) -> Array:
         fits, allowed = name in _OF_LOGITS, f"one of {_OF_LOGITS}"
         check_argument("parameter", name, fits, allowed)
         graph = ModelGraph(self.model, x)
