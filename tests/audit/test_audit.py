@@ -265,7 +265,7 @@ def with_nan(x):
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"y": None}, "array of labels or targets.*Received: y=None"),
+        ({"y": None}, "array of labels or targets.*Received: None"),
         ({"y": np.zeros(3, int)}, "one entry per example"),
         ({"y": np.full(64, 7)}, r"whole numbers from 0 to 2. Received: \[7\]"),
         ({"y": np.full(64, -1)}, r"from 0 to 2. Received: \[-1\]"),

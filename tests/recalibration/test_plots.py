@@ -45,3 +45,50 @@ def test_pit_histogram_has_unit_mass():
     axes = plots.plot_pit_histogram(values, bins=10).axes[0]
     heights = axes.patches[-1].get_data().values
     assert np.mean(heights) == pytest.approx(1)
+
+
+def test_maps_have_a_row_per_example_and_one_range():
+    images = np.random.default_rng(0).uniform(size=(3, 4, 5))
+    maps = {"shape": np.eye(4), "scale": 1 + images}
+    figure = plots.plot_parameter_maps(maps, {"given": images})
+    titles = [a.get_title() for a in figure.axes if a.get_title()]
+    assert titles == ["given", "shape", "scale"]
+    drawn = [a.get_images()[0] for a in figure.axes if a.get_images()]
+    shown = [np.asarray(one.get_array()) for one in drawn]
+    np.testing.assert_array_equal(shown[0], images[0])
+    np.testing.assert_array_equal(shown[1], np.eye(4))
+    scales = [one for one in drawn if one.get_clim()[1] > 1.5]
+    assert len(scales) == 3
+    assert scales[0].get_clim() == (1 + images.min(), 1 + images.max())
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 3, 3)])
+def test_extremes_are_the_lowest_and_the_highest(shape):
+    values = np.random.default_rng(0).permutation(10)
+    images = np.broadcast_to(
+        values.reshape(-1, *[1] * len(shape)), (10, *shape)
+    )
+    figure = plots.plot_extremes(images / 10, values, count=3, name="T")
+    low, high = (a.get_images()[0].get_array() for a in figure.axes)
+    assert low.shape[:2] == (4, 6)
+    for mosaic, expected in ((low, [0, 1, 2]), (high, [9, 8, 7])):
+        corners = np.asarray(mosaic)[::2, ::3].reshape(4, -1)[:3, 0]
+        np.testing.assert_allclose(10 * corners, expected)
+    assert figure.axes[0].get_title() == "lowest T: 0 to 2"
+    with pytest.raises(ValueError, match="one per image, >= 11"):
+        plots.plot_extremes(images, values, count=11)
+
+
+def test_the_lowest_nll_is_where_the_scale_is_the_error():
+    scales = np.geomspace(0.1, 10, 401)
+    axes = plots.plot_nll("normal", "scale", scales, [0.5, 2.0]).axes[0]
+    curve, best = axes.lines[0].get_xydata(), axes.lines[1].get_xydata()[0]
+    assert best[0] == pytest.approx(0.5, rel=0.01)
+    expected = np.log(curve[:, 0]) + 0.125 / curve[:, 0] ** 2
+    expected += np.log(2 * np.pi) / 2
+    np.testing.assert_allclose(curve[:, 1], expected, rtol=1e-4, atol=1e-4)
+    figure = plots.plot_nll(
+        "softmax", "temperature", scales, [0, 1], prediction=[1.0, 0.0]
+    )
+    right, _, wrong, _ = (line.get_ydata() for line in figure.axes[0].lines)
+    np.testing.assert_allclose(wrong - right, 1 / scales, rtol=1e-3)
