@@ -8,7 +8,6 @@ does not, and its maps show where the scratches are.
 """
 
 import keras
-import matplotlib.pyplot as plt
 import numpy as np
 from keras import ops
 from sklearn.datasets import load_digits
@@ -63,24 +62,16 @@ losses = {
 
 # %%
 
-chosen = np.flatnonzero(scratched)[:4]
-figure, axes = plt.subplots(4, 6, figsize=(9, 6), layout="constrained")
-columns = {"given": x, "without scratch": clean}
+images = {"given": x, "without scratch": clean}
 for name, loss in losses.items():
-    columns[name] = train(loss).predict(x, verbose=0)
-    error = np.abs(columns[name] - clean)[scratched].mean()
+    images[name] = train(loss).predict(x, verbose=0)
+    error = np.abs(images[name] - clean)[scratched].mean()
     print(f"{name:10} mean distance to the clean image {error:.3f}")
+rows = np.flatnonzero(scratched)[:4]
+images = {k: -v[rows].reshape(-1, 8, 8).clip(0, 1.5) for k, v in images.items()}
 values = losses["robust rho"].parameter_values()
 maps = {name: np.reshape(values[name], (8, 8)) for name in ("shape", "scale")}
-for column, (name, images) in zip(axes.T[:4], columns.items(), strict=True):
-    for ax, i in zip(column, chosen, strict=True):
-        ax.imshow(images[i].reshape(8, 8), cmap="gray_r", vmin=0, vmax=1.5)
-    column[0].set_title(name)
-for column, (name, values) in zip(axes.T[4:], maps.items(), strict=True):
-    column[0].imshow(values, cmap="viridis")
-    column[0].set_title(f"{name} of each pixel")
-for ax in axes.flat:
-    ax.axis("off")
+kl.plots.plot_parameter_maps(maps, images)
 
 # %%
 # The robust model gives back the digits without most of their scratches. In its

@@ -303,6 +303,13 @@ class PCAScale(ScaleDetector):
         **options: options of `ScaleDetector`.
     """
 
+    @classmethod
+    def of_paper(cls, **options: Any) -> "PCAScale":
+        """PCA+S with the settings of the paper; `options` replace some."""
+        paper = {"likelihood": "normal", "noise": 0.0, "scale_units": 0}
+        paper |= {"steps": 4000, "batch_size": 128, "decay": False}
+        return cls(**{**paper, "learning_rate": 5e-4, **options})
+
     def _reconstruct(self, noisy: Any, units: int, seed: int) -> Any:
         kept = keras.layers.Dropout(self.dropout, seed=seed)(noisy)
         code_units = min(-(-units // 2), _WIDEST_CODE)

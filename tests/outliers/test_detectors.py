@@ -74,6 +74,24 @@ def test_weak_noise_finds_rows_off_the_plane(detector, steps):
     assert fitted.labels_.sum() == 20
 
 
+@pytest.mark.few(0)
+def test_the_settings_of_the_paper(tmp_path):
+    """A normal likelihood, no noise, and a scale that is linear in the row."""
+    x, outlier = plane_with_outliers()
+    x[outlier, 0] += 5 * x[:, 0].std()
+    fitted = PCAScale.of_paper(steps=400, random_state=0).fit(x)
+    assert roc_auc_score(outlier, fitted.decision_scores_) > 0.8
+    layers = [type(layer).__name__ for layer in fitted.model_.layers]
+    assert layers.count("Dense") == 2
+    assert fitted.model_.optimizer.learning_rate == pytest.approx(5e-4)
+    fitted.save(tmp_path / "detector.zip")
+    again = PCAScale.load(tmp_path / "detector.zip")
+    assert again.likelihood == "normal" and again.steps == 400
+    laplace = clone(fitted).set_params(likelihood="laplace").fit(x)
+    gap = laplace.decision_scores_ - fitted.decision_scores_
+    assert np.abs(gap).max() > 0.01
+
+
 @pytest.mark.few(1)
 def test_contract(fitted, x):
     scores = fitted.decision_function(x)
