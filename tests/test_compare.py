@@ -161,8 +161,7 @@ def test_quantiles_are_judged_by_what_they_have(held_out):
 
     def quantiles(width):
         model = kl.LikelihoodModel(
-            inputs,
-            kl.layers.QuantilesHead(levels)(inputs),
+            inputs, kl.layers.QuantilesHead(levels)(inputs)
         )
         model.compile("sgd", loss=kl.losses.QuantilesLoss(levels))
         model.predict = lambda *args, **kwargs: (

@@ -34,9 +34,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(kl.recalibration, "AutoScaling", lambda **_: simple())
     monkeypatch.setattr(ClassifierTask, "chosen", lambda *_: "GlobalScaling")
     monkeypatch.setattr(
-        ClassifierTask,
-        "methods",
-        lambda self: {**few, "auto": "AutoScaling"},
+        ClassifierTask, "methods", lambda self: {**few, "auto": "AutoScaling"}
     )
     random = np.random.default_rng(0)
     x = random.normal(size=(64, 3)).astype("float32")

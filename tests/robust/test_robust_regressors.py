@@ -5,10 +5,7 @@ import pytest
 from sklearn import linear_model
 from sklearn.base import clone
 
-from keras_likelihood.robust import (
-    DataScaleRegressor,
-    PredictedScaleRegressor,
-)
+from keras_likelihood.robust import DataScaleRegressor, PredictedScaleRegressor
 
 pytestmark = pytest.mark.one_backend
 
