@@ -41,7 +41,7 @@ add_parser = outputs.new_command(
         **outputs.TASK_OPTION,
     },
     model={"nargs": "?"},
-    top={"type": outputs.at_least(1), "default": 100},
+    top={"type": outputs.number(int, 1), "default": 100},
 )
 
 

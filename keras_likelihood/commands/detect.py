@@ -16,15 +16,6 @@ DETECTORS = {"pca": "PCAScale", "autoencoder": "AutoencoderScale"}
 _SHOWN = ["row", "score", "flagged", "columns that make it strange"]
 
 
-def _share(text: str) -> float:
-    value = float(text)
-    if not 0 < value <= 0.5:
-        raise argparse.ArgumentTypeError(
-            f"must be in (0, 0.5]. Received: {text}"
-        )
-    return value
-
-
 add_parser = outputs.new_command(
     "detect",
     help="score the rows of a table by how strange they are",
@@ -44,8 +35,8 @@ add_parser = outputs.new_command(
         "--top": "number of rows to print (default: %(default)s)",
     },
     detector={"default": "pca", "choices": list(DETECTORS)},
-    contamination={"type": _share, "default": 0.1},
-    top={"type": outputs.at_least(0), "default": 10},
+    contamination={"type": outputs.number(float, 1e-6, 0.5), "default": 0.1},
+    top={"type": outputs.number(int, 0), "default": 10},
 )
 
 

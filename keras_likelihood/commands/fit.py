@@ -35,7 +35,7 @@ add_parser = outputs.new_command(
         "--seed": "random seed (default: %(default)s)",
     },
     output={"default": "model.keras"},
-    members={"type": outputs.at_least(2), "default": 8},
+    members={"type": outputs.number(int, 2), "default": 8},
 )
 
 

@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import itertools
+import math
 import os
 import shlex
 import stat
@@ -19,19 +20,22 @@ from keras_likelihood.tables.table_files import (
 )
 
 
-def at_least(least: int) -> Callable[[str], int]:
-    """A type for argparse: whole numbers that are at least `least`."""
+def number(
+    kind: type, least: float, most: float = math.inf
+) -> Callable[[str], float]:
+    """A type for argparse: whole or other numbers in a range."""
+    word = "whole number" if kind is int else "number"
+    allowed = f"a {word} from {least} to {most}"
+    if most == math.inf:
+        allowed = f"a {word} >= {least}"
 
-    def whole_number(text: str) -> int:
-        if int(text) < least:
-            raise argparse.ArgumentTypeError(
-                f"must be a whole number >= {least}. Received: {text}"
-            )
-        return int(text)
+    def convert(text: str) -> float:
+        with contextlib.suppress(ValueError):
+            if least <= (value := kind(text)) <= most:
+                return value
+        raise argparse.ArgumentTypeError(f"must be {allowed}. Received: {text}")
 
-    # argparse shows this name if the text is not a number.
-    whole_number.__name__ = f"whole number >= {least}"
-    return whole_number
+    return convert
 
 
 TASK_OPTION = {
@@ -53,8 +57,8 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "--probabilities": {"action": "store_true"},
     "--task": {"choices": ["classification", "regression"]},
     "--data": {"required": True},
-    "--epochs": {"type": at_least(1)},
-    "--seed": {"type": at_least(0), "default": 0},
+    "--epochs": {"type": number(int, 1)},
+    "--seed": {"type": number(int, 0), "default": 0},
 }
 _INPUTS = ("model", "data", "test", "labels", "features", "apply")
 """Options that may be files. `features` may also be the name of a layer."""
@@ -82,9 +86,11 @@ def new_command(
             epilog=f"example:\n  {example}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        for option, words in {**_EVERY_COMMAND, **options}.items():
+        common = parser.add_argument_group("options of every command")
+        for option, words in {**options, **_EVERY_COMMAND}.items():
             more = settings.get(option.strip("-"), _SETTINGS.get(option, {}))
-            parser.add_argument(option, help=words, **more)
+            group = common if option in _EVERY_COMMAND else parser
+            group.add_argument(option, help=words, **more)
         parser.set_defaults(flags={name.strip("-"): name for name in options})
         return parser
 

@@ -26,10 +26,10 @@ add_parser = outputs.new_command(
         "data": "a .csv or .parquet with the columns of the training data",
         "--output": "a .csv for the predictions (default: "
         "DATA.predictions.csv)",
-        "--coverage": "share of targets inside the intervals or sets, in (0, "
-        "1) (default: %(default)s)",
+        "--coverage": "share of targets inside the intervals or sets, from "
+        "0.01 to 0.999 (default: %(default)s)",
     },
-    coverage={"type": float, "default": 0.9},
+    coverage={"type": outputs.number(float, 0.01, 0.999), "default": 0.9},
 )
 
 

@@ -45,7 +45,11 @@ class _Parser(argparse.ArgumentParser):
 
 def run(arguments: list[str] | None) -> int:
     """Runs one command and returns the exit status, see `EXIT_STATUS`."""
-    options = build_parser().parse_args(arguments)
+    parser = build_parser()
+    if not (sys.argv[1:] if arguments is None else arguments):
+        parser.print_help(sys.stderr)
+        return 2
+    options = parser.parse_args(arguments)
     for name in ("tensorflow", "jax", "absl"):
         logging.getLogger(name).setLevel(logging.ERROR)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

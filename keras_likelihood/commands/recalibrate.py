@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_likelihood.backend.files import replacing
 from keras_likelihood.commands import outputs
+from keras_likelihood.commands.files import UsageError
 
 Scores: TypeAlias = dict[str, float]
 METHODS = ["global", "linear", "features", "deep", "vector", "matrix"]
@@ -49,6 +50,11 @@ def run(args: argparse.Namespace) -> None:
     allowed = ".keras" if args.model else ".npz"
     # The suffix must match the content. No suffix is added.
     outputs.check_files(args, "output", suffix=allowed)
+    if not args.model and pathlib.Path(args.data).suffix != ".npz":
+        raise UsageError(
+            "Without a model, --data must be an .npz with `logits`, `probs` or "
+            f"`prediction`, and `y`. Received: {args.data}"
+        )
     from keras_likelihood.commands.calibration_data import load_task
 
     console = args.console

@@ -41,8 +41,8 @@ def curve_story(quick: bool) -> Part:
     # A normal loss with one learned scale is equivalent to squared error.
     models = {
         "squared error": ("before", Dense(1), NormalLoss()),
-        "normal, predicted scale": ("after", ScaleHead(1), NormalLoss()),
-        "robust rho, learned shape": (
+        "normal with a predicted scale": ("after", ScaleHead(1), NormalLoss()),
+        "robust rho with a learned shape": (
             "third",
             RobustRhoHead(1, conditioning=shape),
             RobustRhoLoss(),
@@ -74,12 +74,12 @@ def curve_story(quick: bool) -> Part:
         chart.line(css, np.c_[line, np.clip(fit.prediction, -3, 6)])
         keys = {css: f"{name}, with its 90 % interval", "data": "data"}
         figures.append(chart.figure(keys, "dashed: true curve"))
-    words = [f"{error:.2f} with {name}" for name, error in errors.items()]
+    words = [f"{name} {error:.2f}" for name, error in errors.items()]
     columns = ["loss", "RMSE", "NLL", "in 90 % interval", "mean width"]
     return Part(
         "Gross errors do not bend the curve",
-        "One target in ten is far too large. The distance (RMSE) to the true "
-        f"curve is {', '.join(words)}.",
+        "One target in ten is far too large. Distance (RMSE) to the true "
+        f"curve: {', '.join(words)}.",
         [*figures, Table(columns, rows)],
         numbers=errors,
     )
