@@ -148,6 +148,6 @@ def test_one_set_of_words_in_the_terminal_and_on_the_page(folder, capsys):
     printed = capsys.readouterr().out
     page = (folder / "checkup.html").read_text()
     verdicts = re.findall(r'class="badge \w+">([\w ]+)<', page)
-    assert len(verdicts) == 10
+    assert len(verdicts) == 8
     for verdict in verdicts:
         assert f"  {verdict}  " in printed
