@@ -243,23 +243,6 @@ def test_browser_shows_filters_and_sorts(page, tmp_path):
     assert seen.sections["lowest"] == []
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
-    "sort, key",
-    [
-        ("index", lambda report, i: i),
-        ("quality", lambda r, i: r.label_issues["label_quality"][i]),
-        ("score-up", lambda report, i: report.scores[i]),
-    ],
-)
-def test_browser_sorts(page, tmp_path, sort, key):
-    seen = rendered(page, tmp_path, f"#predicted=0&sort={sort}")
-    found = [int(i) for i in seen.column("suspected", 0)]
-    report = report_of()
-    assert len(found) == 6
-    assert found == sorted(found, key=lambda i: key(report, i))
-
-
 def test_browser_follows_the_controls(page, tmp_path):
     """A script in a copy of the page acts as a user."""
     text = page.read_text(encoding="utf-8")

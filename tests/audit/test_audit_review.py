@@ -11,7 +11,7 @@ import keras_likelihood as kl
 from keras_likelihood.auditing.page import write_audit
 from keras_likelihood.auditing.report import AuditReport
 from keras_likelihood.pages.examples import show_inputs
-from tests.audit.chromium import acted, on_a_phone, rendered
+from tests.audit.chromium import acted, on_a_phone
 from tests.audit.test_audit_page import NASTY, N, embedded, images, report_of
 
 pytestmark = pytest.mark.one_backend
@@ -268,21 +268,6 @@ def test_a_phone_shows_every_column(tmp_path, task, x, last):
         assert NASTY[0] in text
     if "features" in last:
         assert "x1: " in text and "and 2 more" in text
-
-
-def test_tables_show_missing_and_unusual_values(tmp_path):
-    path = page_of(tmp_path, table(), task="regression")
-    seen = rendered(path, tmp_path / "profile")
-    cells = [row for row in seen.sections["suspected"] if row]
-    held = embedded(path)["rows"]
-    for row in cells[:3]:
-        at = int(row[0])
-        index = next(r for r in held if r["index"] == at)
-        assert ("x1: missing" in row[6]) == (at % 3 == 0)
-        assert (2 in index["marked"]) == (at % 10 == 0)
-    assert any(a.get("class") == "marked" for _, a in seen.tags)
-    inputs = [a for tag, a in seen.tags if tag == "input"]
-    assert not [a for a in inputs if a.get("type") == "number"]
 
 
 def large_report(n):

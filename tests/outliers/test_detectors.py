@@ -348,16 +348,6 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-def test_inside_pyod():
-    feature_bagging = pytest.importorskip("pyod.models.feature_bagging")
-    x, outlier = plane_with_outliers()
-    x[outlier] += 5 * x.std(axis=0)
-    bag = feature_bagging.FeatureBagging(
-        base_estimator=quick(steps=100), n_estimators=2, random_state=0
-    ).fit(x)
-    assert roc_auc_score(outlier, bag.decision_scores_) > 0.9
-
-
 def scale_model(x, y):
     inputs = keras.Input((1,))
     h = keras.layers.Dense(32, activation="relu")(inputs)
