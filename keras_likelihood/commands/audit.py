@@ -190,4 +190,4 @@ def _print(report: Any, args: argparse.Namespace, command: str) -> None:
 
 def shown(value: Any) -> str:
     """A number or a name as text for a table."""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

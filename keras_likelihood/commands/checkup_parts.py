@@ -62,13 +62,13 @@ def check_calibration(task: Any, args: Namespace) -> Part:
     else:
         verdict = "bad"
         summary = f"The model is not calibrated. {belief} {gained}"
-    first, *others = task.chosen(fitted).split(" + ")
-    more = f" and {len(others)} others with less weight" if others else ""
+    chosen = task.chosen(fitted).split(" + ")
+    more = f" and {len(chosen) - 3} others" if chosen[3:] else ""
     words = (
         f"With this many examples, 95 of 100 perfectly calibrated models "
         f"have a calibration error ({task.gap}) below {chance:.4f}. The model "
         f"is judged on {args.test or 'a held-out half of the data'}. "
-        f"Recalibration: {first}{more}."
+        f"Recalibration: {', '.join(chosen[:3])}{more}."
     )
     rows = [[name, *score_cells(task, row)] for name, row in scores.items()]
     command = None
