@@ -1,5 +1,6 @@
 """Files of unknown origin are refused in one way, and replaced as a whole."""
 
+import json
 import os
 import stat
 import zipfile
@@ -121,6 +122,38 @@ class TestModels:
         inputs = keras.Input((3,))
         outputs = MemberNetworks("normal", 4, hidden=(5,))(inputs)
         kl.LikelihoodModel(inputs, outputs).save(path)
+
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [
+            ('"members": 4', '"members": 3000000'),
+            ('"hidden": [5]', '"hidden": [5, 10000000000000]'),
+            ('"hidden": [5]', '"members": 10000, "hidden": [9000]'),
+            ('"classes": null', '"classes": 100000000'),
+            ('"num_examples": 9', '"num_examples": 100000000'),
+        ],
+    )
+    def test_sizes_beyond_the_stored_weights(self, tmp_path, old, new):
+        path = tmp_path / "model.keras"
+        if "num_examples" in old:
+            inputs = keras.Input((3,))
+            model = kl.LikelihoodModel(inputs, keras.layers.Dense(1)(inputs))
+            scale = kl.DataParameter(num_examples=9)
+            model.compile("sgd", loss=kl.losses.NormalLoss(scale=scale))
+            model.save(path)
+        else:
+            self.save(path)
+        load_model(path)
+        with zipfile.ZipFile(path) as file:
+            parts = {name: file.read(name) for name in file.namelist()}
+        config = parts["config.json"].decode()
+        assert old in config
+        parts["config.json"] = config.replace(old, new)
+        with zipfile.ZipFile(path, "w") as file:
+            for name, content in parts.items():
+                file.writestr(name, content)
+        with pytest.raises(kl.FileError, match=r"model.keras.*stored weights"):
+            load_model(path)
 
     def test_damage(self, tmp_path):
         path = tmp_path / "model.keras"

@@ -22,6 +22,8 @@ LARGEST_RATIO = 100
 """An archive may unpack to this many times its size."""
 _SMALL = 2**26
 """Bytes to which every archive may unpack."""
+_SIZES = ("classes", "components", "hidden", "knots", "num_examples", "units")
+"""Arguments that determine the sizes of weights, beside `members`."""
 
 
 class FileError(ValueError):
@@ -171,16 +173,48 @@ def check_sizes(archive: zipfile.ZipFile, path: Path, size: int) -> None:
 def check_model(
     path: Path, *, file: IO[bytes] | None = None, size: int | None = None
 ) -> None:
-    """Raises an error if a `.keras` file is damaged or unpacks to far more.
+    """Raises an error if a `.keras` file is damaged or needs too much memory.
 
-    See `read_arrays` for the arguments.
+    Layers and tables of this package must fit the stored weights, because they
+    are built before the weights are read. See `read_arrays` for the arguments.
     """
     with _opened(path, file) as content, reading(path, "a .keras archive"):
         with zipfile.ZipFile(content) as archive:
             check_sizes(archive, path, size or os.path.getsize(path))
             if damaged := archive.testzip():
                 raise ValueError(f"the checksum of {damaged!r} is wrong")
-            json.loads(archive.read("config.json"))
+            stored = sum(
+                entry.file_size
+                for entry in archive.infolist()
+                if entry.filename.endswith((".h5", ".npz"))
+            )
+            for name, size in _own_sizes(
+                json.loads(archive.read("config.json"))
+            ):
+                if size > stored:
+                    raise FileError(
+                        f"{os.fspath(path)}: the layers must fit the stored "
+                        f"weights of {stored} bytes. Use another copy. "
+                        f"Received: {name}={size}"
+                    )
+
+
+def _own_sizes(part: Any) -> Iterator[tuple[str, int]]:
+    """Names and values of the sizes in configs of this package's classes."""
+    if isinstance(part, dict):
+        name, own = str(part.get("registered_name")), part.get("config")
+        if name.startswith("keras_likelihood>") and isinstance(own, dict):
+            yield "members", (members := _largest(own.get("members")))
+            for size in _SIZES:
+                yield size, members * _largest(own.get(size))
+        part = [*part.values()]
+    for child in part if isinstance(part, list) else ():
+        yield from _own_sizes(child)
+
+
+def _largest(value: Any) -> int:
+    numbers = (v for v in np.ravel(value) if isinstance(v, int | np.integer))
+    return max(map(int, numbers), default=1)
 
 
 @contextlib.contextmanager
