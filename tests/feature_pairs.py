@@ -407,16 +407,20 @@ def compiled(case):
 class Batches(keras.utils.PyDataset):
     """Batches in order."""
 
-    def __init__(self, data, steps, size):
+    def __init__(self, data, steps, size, number):
         super().__init__()
         self.data, self.steps, self.size = data, steps, size
+        self.number = number
 
     def __len__(self):
         return self.steps
 
     def __getitem__(self, number):
         rows = slice(number * self.size, (number + 1) * self.size)
-        return rows_of(self.data, rows)
+        x, y, *weights = rows_of(self.data, rows)
+        if self.number is kl.indexed:
+            y = kl.indexed(y, index=np.arange(rows.start, rows.stop))
+        return (x, y, *weights)
 
 
 def rows_of(data, rows):
@@ -461,7 +465,7 @@ def _feed(case, data, size, number):
         examples = tf.data.Dataset.from_tensor_slices(data)
         return {"x": number(examples).batch(size)}
     steps = len(data[0]) // size
-    batches = number(Batches(data, steps, size))
+    batches = Batches(data, steps, size, number)
     if case.data == "PyDataset":
         return {"x": batches}
     numbers = itertools.cycle(range(steps))

@@ -1,6 +1,5 @@
 """Files of unknown origin are refused in one way, and replaced as a whole."""
 
-import json
 import os
 import stat
 import zipfile

@@ -1,9 +1,8 @@
 """Imports what saved models need as soon as Keras is imported.
 
-Importing Keras and its backend takes seconds. `import keras_likelihood` avoids
-it, so `keras-likelihood --help` is fast. But `keras.saving.load_model` must
-know the classes of this package, even if they have not been used before. So
-they are imported right after Keras, or now if Keras is already imported.
+Importing Keras and its backend takes seconds, so `import keras_likelihood`
+avoids it. But `keras.saving.load_model` must know the classes of this package.
+So they are imported right after Keras, or now if Keras is already imported.
 """
 
 import importlib

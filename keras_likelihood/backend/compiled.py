@@ -13,11 +13,9 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 def compiled(function: _Function, whole: bool = False) -> _Function:
     """Compiles a function of tensors, once per shape of its arguments.
 
-    Eager JAX compiles a loop again whenever its body is a new closure, and
-    eager TensorFlow runs a loop as many small operations. Inside a compiled
-    function the loop is compiled once. PyTorch runs the function as it is.
-    With `whole`, XLA compiles the function also on TensorFlow. It is then
-    faster, but takes seconds to compile.
+    Eager JAX compiles a loop whenever its body is a new closure, and eager
+    TensorFlow runs it as many small operations. PyTorch runs the function as it
+    is. With `whole`, XLA compiles it also on TensorFlow, which takes seconds.
     """
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
@@ -59,9 +57,8 @@ def call_host(
     """Runs `function` on the host, once per step and in program order.
 
     `function` maps NumPy arrays to one array of the given static shape, in
-    which an axis may be `None` on TensorFlow. On TensorFlow the step must not
-    be compiled by XLA, which does not support host calls. On JAX a call is
-    only ordered by its arguments.
+    which an axis may be `None` on TensorFlow. XLA inside TensorFlow does not
+    support host calls. On JAX a call is only ordered by its arguments.
     """
     if keras.backend.backend() == "torch":
         result = function(*(a.detach().cpu().numpy() for a in arguments))

@@ -14,14 +14,10 @@ def with_gradient(
 ) -> Any:
     """A function of tensors with a hand-written first derivative.
 
-    Forward and backward share intermediate results, unlike in automatic
-    differentiation. The gradient cannot be differentiated again: PyTorch and
-    TensorFlow raise an error.
-
     `forward` maps the inputs to `(output, residuals)`, and `backward` maps
     `(residuals, upstream)` to a tuple of functions without arguments, which
     return the gradients with respect to each input. PyTorch only calls those
-    that it needs.
+    that it needs. The gradient cannot be differentiated again.
     """
     builders = {"tensorflow": _tensorflow, "jax": _jax, "torch": _torch}
     return builders[keras.backend.backend()](forward, backward)

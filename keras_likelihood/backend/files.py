@@ -111,15 +111,10 @@ def read_arrays(
     file: IO[bytes] | None = None,
     size: int | None = None,
 ) -> dict[str, Array]:
-    """The arrays of an `.npz`.
+    """The arrays of an `.npz`, by default all.
 
-    Nothing is unpacked before the sizes and headers have been checked.
-
-    Args:
-        path: path of the file.
-        names: arrays to read. Defaults to all.
-        file: the archive, if it is part of the file at `path`.
-        size: size in bytes of the file at `path`, with `file`.
+    Nothing is unpacked before the sizes and headers have been checked. `file`
+    is the archive if it is part of the file at `path`, of `size` bytes.
     """
     with _opened(path, file) as content, reading(path, "an .npz archive"):
         with zipfile.ZipFile(content) as archive:
@@ -221,11 +216,10 @@ def _largest(value: Any) -> int:
 def replacing(path: Path, *, keep: bool = False) -> Iterator[pathlib.Path]:
     """Yields the path of a temporary file, which then replaces `path`.
 
-    The temporary file is in the same folder and has the same suffix and
-    permissions, and a random name. If the block fails, for example by a full
-    disk or Ctrl-C, it is removed and `path` is not changed. If `path` is a
-    symbolic link, its target is replaced. With `keep`, a file that another
-    process has created in the meantime is kept.
+    It is in the same folder, with the same suffix and permissions. If the block
+    fails, it is removed and `path` is not changed. If `path` is a symbolic
+    link, its target is replaced. With `keep`, a file that another process has
+    created in the meantime is kept.
     """
     target = pathlib.Path(os.path.realpath(path))
     suffix = "".join(target.suffixes)
@@ -263,10 +257,7 @@ def _move(temporary: pathlib.Path, target: pathlib.Path, keep: bool) -> None:
 
 
 def lock(file: IO[bytes]) -> bool:
-    """Locks an open file until it is closed; returns whether it was free.
-
-    The file itself is locked, so links to it and copies of its path are too.
-    """
+    """Locks an open file, also through links; returns whether it was free."""
     try:
         try:
             import fcntl

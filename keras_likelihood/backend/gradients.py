@@ -25,10 +25,8 @@ def value_gradient_and_others(
         value, others = function()
         return value, [], others
     differentiate = {"tensorflow": _tensorflow, "jax": _jax, "torch": _torch}
-    found: tuple[Any, ...] = differentiate[keras.backend.backend()](
-        function, inputs
-    )
-    return found
+    result = differentiate[keras.backend.backend()](function, inputs)
+    return tuple(result)
 
 
 def _tensorflow(function: Callable[..., Any], inputs: list[Any]) -> Any:

@@ -29,8 +29,7 @@ def keeping_values(model: Any, trains: bool = False) -> Iterator[None]:
     """A context that restores the values of a model after an error.
 
     On JAX Keras moves the values out of the variables during a call. So other
-    threads wait, or get an error if the call is a training, which may be long
-    and may itself wait for them.
+    threads wait, or get an error if the call is a training.
     """
     if keras.backend.backend() != "jax":
         yield

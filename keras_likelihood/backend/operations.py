@@ -11,9 +11,8 @@ from keras_likelihood.backend.types import Array, Tensor
 def clip(x: Tensor, low: Any, high: Any) -> Tensor:
     """`x` clipped to two numbers or two tensors, in the same dtype.
 
-    On PyTorch `ops.clip` converts numbers to float32 tensors. This is several
-    times slower, and bounds beyond the range of float32 become 0 or infinity.
-    `ops.minimum` and `ops.maximum` cast float64 to float32 there.
+    On PyTorch `ops.clip` converts numbers to float32 tensors, which is several
+    times slower, and `ops.minimum` casts float64 to float32.
     """
     if keras.backend.backend() == "torch":
         return x.clamp(low, high)
@@ -67,23 +66,20 @@ def sums_of_equal(values: list[Any], index: Any) -> list[Any]:
 def lookup(rows: Array, index: Any) -> list[Tensor]:
     """The columns of a small array `(count, width)` at the given row numbers.
 
-    `ops.take` handles negative and too large indices in several passes, which
-    take longer than the lookup. A program of JAX selects between a few numbers
-    faster than it reads them from a table.
+    `ops.take` handles bad indices in several passes, which take longer than the
+    lookup. JAX selects between a few numbers faster than it reads a table.
     """
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
         return list(tf.unstack(tf.gather(rows, index), axis=-1))
     if keras.backend.backend() == "jax":
-        found = [ops.convert_to_tensor(first) for first in rows[0]]
+        chosen = [*map(ops.convert_to_tensor, rows[0])]
         for i, row in enumerate(rows[1:], start=1):
-            at_least = index >= i
-            found = [
-                ops.where(at_least, *pair)
-                for pair in zip(row, found, strict=True)
-            ]
-        return found
+            is_after = index >= i
+            pairs = zip(row, chosen, strict=True)
+            chosen = [ops.where(is_after, *pair) for pair in pairs]
+        return chosen
     flat = index.reshape(-1)
     return [
         ops.convert_to_tensor(column).index_select(0, flat).reshape(index.shape)

@@ -140,12 +140,11 @@ def _shuffle_repeats(step: Any) -> bool:
 
 def _order_of_step(step: Any) -> str:
     """The option `deterministic` of a parallel step, or `"default"`."""
-    given = getattr(step, "_deterministic", None)
-    if given:
-        return str(given)
+    if option := getattr(step, "_deterministic", None):
+        return str(option)
     import tensorflow as tf
 
     content = step._as_serialized_graph().numpy()
-    graph = tf.compat.v1.GraphDef.FromString(content)
-    given = [node.attr["deterministic"].s for node in graph.node]
-    return "false" if b"false" in given else "default"
+    nodes = tf.compat.v1.GraphDef.FromString(content).node
+    is_free = any(node.attr["deterministic"].s == b"false" for node in nodes)
+    return "false" if is_free else "default"

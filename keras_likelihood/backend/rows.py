@@ -1,9 +1,4 @@
-"""Reads and writes a few rows of a large variable.
-
-Reading a variable as a tensor copies all of it. These functions only read and
-write the indexed rows: through the resource on TensorFlow, in the donated
-buffer of the compiled step on JAX and in place on PyTorch.
-"""
+"""Reads and writes a few rows of a large variable, without copying it."""
 
 from typing import Any
 

@@ -25,8 +25,7 @@ def one_blas_thread() -> Any:
 def one_thread() -> Iterator[None]:
     """A context in which PyTorch computes on one thread.
 
-    For small matrices the synchronization of threads takes longer than the
-    arithmetic. The other backends handle this themselves.
+    For small matrices the synchronization takes longer than the arithmetic.
     """
     if keras.backend.backend() != "torch":
         yield

@@ -30,9 +30,8 @@ _MOST_READ = 1024
 class Rows:
     """Samples rows of positive weight from the data of `fit`.
 
-    From arrays new rows are sampled each time. From a dataset
-    (`tf.data.Dataset`, `PyDataset`, PyTorch `DataLoader`) the first batches are
-    read once.
+    From arrays new rows are sampled each time, from a dataset the first batches
+    are read once.
     """
 
     def __init__(
@@ -40,8 +39,9 @@ class Rows:
     ) -> None:
         self._random = np.random.default_rng(seed)
         self._set = None if is_arrays(x) else x
-        given = {} if self._set is not None else _named(x, y, sample_weight)
-        self._rows, self._asked = _to_numpy(given), 0
+        self._rows, self._asked = {}, 0
+        if self._set is None:
+            self._rows = _to_numpy(_named(x, y, sample_weight))
 
     @property
     def can_be_read(self) -> bool:
@@ -86,15 +86,14 @@ class Rows:
 
 def split_rows(nest: Any, share: float) -> Any:
     """Splits arrays; the second part has the last fraction `share` of rows."""
-    first = int(math.floor(len(keras.tree.flatten(nest)[0]) * (1.0 - share)))
+    first = math.floor(len(keras.tree.flatten(nest)[0]) * (1.0 - share))
     return _parts(nest, slice(None, first), slice(first, None))
 
 
 def split_stratified(nest: Any, y: Any, share: float, seed: int) -> Any:
     """Splits arrays; the second part has the fraction `share` of rows.
 
-    The rows are chosen at random, with about equal shares of all targets: the
-    rows are sorted by target, and one of each `1 / share` is taken.
+    The rows are sorted by target, and one of each `1 / share` is chosen.
     """
     count = len(keras.tree.flatten(nest)[0])
     random = np.random.default_rng(seed)
@@ -159,16 +158,17 @@ class _Batches(keras.utils.PyDataset):
 def _split_loader(data: Any, every: int) -> Any:
     import torch.utils.data as tools
 
-    samplers = tools.SequentialSampler, tools.RandomSampler
+    kind = type(data.sampler)
     count = len(data.dataset) if hasattr(data.dataset, "__len__") else 0
-    if count < every or type(data.sampler) not in samplers:
+    is_known = kind in (tools.SequentialSampler, tools.RandomSampler)
+    if count < every or not is_known:
         return None
     order = np.random.default_rng(0).permutation(count)
     return tuple(
         tools.DataLoader(
             tools.Subset(data.dataset, np.sort(rows).tolist()),
             batch_size=data.batch_size,
-            shuffle=type(data.sampler) is tools.RandomSampler,
+            shuffle=kind is tools.RandomSampler,
             num_workers=data.num_workers,
             collate_fn=data.collate_fn,
             drop_last=data.drop_last and len(rows) > data.batch_size,
@@ -204,14 +204,14 @@ def _split_tensorflow(data: Any, every: int) -> Any:
 
 def check_rows(rows: tuple[Any, ...], least_parts: int) -> None:
     """Refuses held-out arrays without rows, or with different numbers."""
-    given = [part for part in rows if part is not None]
-    counts = [len(a) for a in keras.tree.flatten(given)]
-    fits = least_parts <= len(given) <= 3 and len(set(counts)) == 1
+    parts = [part for part in rows if part is not None]
+    counts = [len(a) for a in keras.tree.flatten(parts)]
+    fits = least_parts <= len(parts) <= 3 and len(set(counts)) == 1
     if not fits or not counts[0]:
         raise ValueError(
             "Held-out rows must be `(x, y)` or `(x, y, sample_weight)` with "
             "equally many rows, at least one. "
-            f"Received: {len(given)} part(s) with {counts} rows"
+            f"Received: {len(parts)} part(s) with {counts} rows"
         )
 
 
@@ -227,15 +227,15 @@ def is_arrays(x: Any) -> bool:
 def is_of_torch(data: Any, *names: str) -> bool:
     """Whether `data` is an instance of these `torch.utils.data` classes."""
     torch = sys.modules.get("torch.utils.data")
-    kinds = [getattr(torch, name) for name in names] if torch else []
-    return isinstance(data, tuple(kinds))
+    kinds = tuple(getattr(torch, name) for name in names if torch)
+    return isinstance(data, kinds)
 
 
 def _counts(weight: Any, count: int) -> Array:
     """Mask of the rows with a positive weight; all rows if there is none."""
     leaves = [a.reshape(count, -1) for a in keras.tree.flatten(weight)]
-    found: Array = np.any(np.hstack(leaves) > 0, axis=1)
-    return found if found.any() else ~found
+    is_positive: Array = np.any(np.hstack(leaves) > 0, axis=1)
+    return is_positive if is_positive.any() else ~is_positive
 
 
 def _as_fit_does(array: Array) -> Array:
@@ -251,12 +251,12 @@ def _named(x: Any, y: Any = None, weight: Any = None) -> dict[str, Any]:
 
 def _first_batches(data: Any, most: int) -> tuple[Any, int]:
     """Rows of the first batches, and the number of rows in the first."""
-    found, counts = [], []
+    read, counts = [], []
     for batch in numpy_batches(data):
         parts = batch if isinstance(batch, tuple | list) else (batch,)
-        found.append(_named(*parts))
-        counts.append(len(keras.tree.flatten(found[-1])[0]))
+        read.append(_named(*parts))
+        counts.append(len(keras.tree.flatten(read[-1])[0]))
         if sum(counts) >= most:
             break
-    joined = keras.tree.map_structure(lambda *a: np.concatenate(a), *found)
+    joined = keras.tree.map_structure(lambda *a: np.concatenate(a), *read)
     return joined, counts[0]

@@ -57,13 +57,12 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
 
     A step reads and writes only the rows of its batch. Training without an
     index is an error. `evaluate` and `predict` without an index use `fallback`.
-    The rows are saved and loaded with the model, also by `save_weights`,
-    `ModelCheckpoint` and `BackupAndRestore`.
+    The rows are saved and loaded with the model.
 
     Args:
         num_examples: number of rows; indices are in [0, num_examples).
-        learning_rate: step size. Defaults to the rate of the parameter, such
-            as 0.05 for a scale.
+        learning_rate: step size. Defaults to that of the optimizer, or to the
+            rate of the parameter, such as 0.05 for a scale.
         initial: initial value. Defaults to the likelihood's initial value.
         constraint: map from the reals to the domain. Defaults to the
             constraint of the likelihood.
@@ -92,16 +91,14 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
     ) -> None:
         super().__init__()
         _check_count("num_examples", num_examples)
-        is_allowed = fallback in ("initial", "mean")
-        check_argument("fallback", fallback, is_allowed, "'initial' or 'mean'")
-        _check_kind("optimizer", optimizer, SparseRMSProp, SparseSGD)
-        _check_kind("table", table, FileTable)
+        fits = fallback in ("initial", "mean")
+        check_argument("fallback", fallback, fits, "'initial' or 'mean'")
+        fits = isinstance(optimizer, SparseRMSProp | SparseSGD | None)
+        allowed = "a SparseRMSProp, a SparseSGD or None"
+        check_argument("optimizer", optimizer, fits, allowed)
+        fits = isinstance(table, FileTable | None)
+        check_argument("table", table, fits, "a FileTable or None")
         SparseRMSProp(learning_rate)
-        if learning_rate and optimizer and optimizer.learning_rate:
-            raise ValueError(
-                "Pass `learning_rate` either to the parameter or to its "
-                f"optimizer. Received: {learning_rate} and {optimizer}"
-            )
         self.num_examples = int(num_examples)
         self.learning_rate, self.initial = learning_rate, initial
         self.constraint = constraint and constraints.get(constraint)
@@ -119,9 +116,9 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         first = self._likelihood
         if first is not None and (likelihood, name) != (first, self.name):
             raise ValueError(
-                "A DataParameter must not be used for two parameters. It is "
-                f"{self.name!r} of {first.name()}. "
-                f"Received: {name!r} of {likelihood.name()}"
+                "A DataParameter must not be used for two parameters. Received:"
+                f" {self.name!r} of {first.name()}, {name!r} of "
+                f"{likelihood.name()}"
             )
         self._likelihood, self.name = likelihood, name
         declared = likelihood.parameter(name)
@@ -139,12 +136,11 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
                 f"{likelihood.name()} is a running mean. "
                 f"Received: optimizer={self.optimizer}"
             )
-        sgd = declared.row_rule == "sgd"
-        optimizer = self.optimizer or (SparseSGD() if sgd else SparseRMSProp())
-        rate = self.learning_rate or optimizer.learning_rate or declared.rate
-        self._rule: Any = RunningMean(rate)
-        if not self.follows:
-            self._rule = dataclasses.replace(optimizer, learning_rate=rate)
+        usual = SparseSGD if declared.row_rule == "sgd" else SparseRMSProp
+        rule: Any = self.optimizer or usual()
+        rate = self.learning_rate or rule.learning_rate or declared.rate
+        rule = dataclasses.replace(rule, learning_rate=rate)
+        self._rule: Any = RunningMean(rate) if self.follows else rule
         return self
 
     def build(self, prediction_shape: Shape) -> None:
@@ -170,18 +166,20 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         self._origin = np.resize(self._constraint.inverse(self.start), shape)
         self.table = self.table.build(rows, name, self._about())
         # JAX numbers rows with 32 bits.
-        is_small = keras.backend.backend() != "jax"
-        is_small = is_small or self.num_examples < 2**31
+        fits = keras.backend.backend() != "jax" or self.num_examples < 2**31
         allowed = "below 2**31 on JAX"
-        check_argument("num_examples", self.num_examples, is_small, allowed)
-        mean = np.resize(np.float32(self.start), (size,))
+        check_argument("num_examples", self.num_examples, fits, allowed)
         self._mean = keras.Variable(
-            mean, trainable=False, autocast=False, name=f"{name}_mean"
+            np.resize(np.float32(self.start), (size,)),
+            trainable=False,
+            autocast=False,
+            name=f"{name}_mean",
         )
         self._refusals = Counts(f"{name}_refusals")
         self.row_shape, self.built = shape, True
 
     def _about(self) -> dict[str, Any]:
+        """What distinguishes the rows from those of another parameter."""
         return {
             "columns": list(self._rule.columns),
             "likelihood": self._likelihood.name(),
@@ -195,7 +193,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         if not self.built:
             raise ValueError(
                 "A DataParameter has no table until a model is compiled with "
-                "it. For a subclassed model, call `loss.build(shape)` first. "
+                "it, or `loss.build(shape)` is called. "
                 "Received: a DataParameter without a table"
             )
 
@@ -216,10 +214,9 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
 
     def restore(self, saved: dict[str, Array]) -> None:
         """Assigns the result of `saved`, after checking it."""
-        path, columns = f"The saved data {self.name}", self._rule.columns
+        path, variables = f"The saved data {self.name}", self.variables
         about = saved_rows.unpack(saved.get("about", saved_rows.pack({})))
         saved_rows.check_about(self._about(), about, path)
-        variables = self.variables
         values = [saved[key] for key in sorted(saved.keys() - {"about"})]
         shapes = [tuple(getattr(v, "saved_shape", v.shape)) for v in variables]
         received = [np.shape(value) for value in values]
@@ -231,7 +228,8 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
                 f"shapes {shapes}. Received: {received}"
             )
         rows = values[0].reshape(self.table.shape)
-        saved_rows.check_state(saved_rows.in_parts(rows), columns, path)
+        parts = saved_rows.in_parts(rows)
+        saved_rows.check_state(parts, self._rule.columns, path)
         for variable, value in zip(variables, values, strict=True):
             variable.assign(value)
 
@@ -240,9 +238,8 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         if index is None:
             raise ValueError(
                 f"A data {self.name} needs the index of each example. Call "
-                "`fit` with `kl.indexed(y)` or, before it is shuffled, with "
-                "`kl.indexed(dataset)`. "
-                "Received: targets without an index"
+                "`fit` with `kl.indexed(y)`, or with `kl.indexed(dataset)` "
+                "before it is shuffled. Received: targets without an index"
             )
 
     def read(self, index: Tensor) -> Rows:
@@ -267,9 +264,9 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         """The value without an index, `(1, *row_shape)`."""
         if not self.built:
             return self.start
-        start = np.resize(np.float32(self.start), self.row_shape)
-        value = self._mean if self.fallback == "mean" else start
-        return ops.reshape(value, (1, *self.row_shape))
+        if self.fallback == "mean":
+            return ops.reshape(self._mean, (1, *self.row_shape))
+        return np.resize(np.float32(self.start), (1, *self.row_shape))
 
     def distance(self, rows: Rows, distribution: Any) -> Tensor:
         """Distance of rows from the followed values, `(batch, size)`."""
@@ -280,20 +277,19 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
     def move(self, rows: Rows, gradient: Tensor) -> None:
         """Updates the rows of a batch and writes them to the table.
 
-        The gradient, `(batch, size)`, is with respect to the displacements. For
-        running means it is the `distance`.
+        The gradient, `(batch, size)`, is with respect to the displacements, or
+        the `distance` for running means.
         """
         index, inside, state = rows
         if replica_count() > 1:
-            # Every replica has a copy of the table and applies the step of
-            # the joint batch to it.
+            # Every replica applies the step of the joint batch to its copy.
             parts = index, gradient, ops.cast(inside, "int32")
             index, gradient, flags = map(gather_replicas, parts)
             inside = ops.cast(flags, "bool")
             state = self.table.read(index)
         state, refused = self._rule.step(state, gradient, index, inside)
         self.table.write(index, state)
-        self._refusals.count(ops.logical_not(inside), refused, index)
+        self._refusals.count(ops.logical_not(inside), refused)
 
     def values(self, index: Any = None) -> Array:
         """The learned values, `(rows,)` for scalars, otherwise `(rows, ...)`.
@@ -302,7 +298,6 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
             index: row numbers, a mask or a slice, as for `values()[index]`.
                 Defaults to all rows.
         """
-
         state, shape = self.state(index), self.row_shape
         if self.dimension == "scalar":
             shape = shape[-1:] if shape[-1] > 1 else ()
@@ -315,9 +310,9 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         constraint, and the state of the optimizer. See `values` for `index`.
         """
         rows = np.array(_select(self._view(), index))
-        parts = rows.reshape(-1, *self.table.shape[1:])
-        where = getattr(self.table, "path", f"The data {self.name}")
-        saved_rows.check_state([parts], self._rule.columns, where)
+        part = rows.reshape(-1, *self.table.shape[1:])
+        path = getattr(self.table, "path", f"The data {self.name}")
+        saved_rows.check_state([part], self._rule.columns, path)
         return rows
 
     def _to_values(self, state: Array) -> Array:
@@ -372,10 +367,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         return self._replace_table(len(numbers), parts)
 
     def _replace_table(
-        self,
-        count: int,
-        parts: Iterable[Array],
-        table: FileTable | None = None,
+        self, count: int, parts: Iterable[Array], table: Any = None
     ) -> "DataParameter":
         """Fills a table, by default of this kind, with `parts` and zeros."""
         if self._training_thread is not None:
@@ -409,8 +401,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
     def check(self) -> None:
         """Raises an error if steps since the last `check` had invalid rows.
 
-        A compiled step cannot raise. `fit` calls this regularly. Call it from
-        time to time in your own training loop.
+        Call it from time to time in your own training loop, as `fit` does.
         """
         self._require_built()
         # On JAX reading `model` updates the variables.
@@ -485,10 +476,3 @@ def _select(rows: Array, index: Any) -> Array:
             f"`index` must be row numbers from 0 to {len(rows) - 1}, a mask "
             f"of {len(rows)} rows or a slice. Received: {error}"
         ) from error
-
-
-def _check_kind(name: str, value: Any, *kinds: type) -> None:
-    names = " or a ".join(kind.__name__ for kind in kinds)
-    allowed = f"a {names} of `kl.data_parameters`, or None"
-    is_allowed = value is None or isinstance(value, kinds)
-    check_argument(name, value, is_allowed, allowed)

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import json
 import math
 import os
 from collections.abc import Iterable
@@ -13,21 +14,21 @@ from keras import ops
 
 from keras_likelihood.backend.compiled import call_host
 from keras_likelihood.backend.files import (
+    FileError,
     Path,
     lock,
+    map_array,
     open_regular,
     replacing,
     unlock,
 )
 from keras_likelihood.backend.processes import replica_count
 from keras_likelihood.backend.types import Array, Tensor
-from keras_likelihood.data_parameters.saved_rows import (
-    check_file,
-    check_state,
-    map_rows,
-    open_rows,
-    write_about,
-)
+from keras_likelihood.data_parameters.saved_rows import check_about, check_state
+
+_FORMAT = "keras_likelihood table 3"
+_LONGEST = 2**20
+"""Maximum size in bytes of a description."""
 
 
 class _Writes(keras.Variable):
@@ -66,13 +67,9 @@ class FileTable:
 
     The file is an ordinary `.npy` of `DataParameter.state`, of shape
     `(rows, columns, size)`. The file `scale.npy.json` next to it describes the
-    rows. `fit` creates the file if it does not exist, and continues from it
-    otherwise.
-
-    Only one training at a time can write to the file. Reading is always
-    possible. Model files and checkpoints contain
-    a copy of the rows instead of the path. The table of a loaded model is in
-    memory; `DataParameter.to_file` moves it to a file.
+    rows. `fit` creates the file or continues from it. Only one training at a
+    time can write to it. Model files contain a copy of the rows instead of the
+    path; `DataParameter.to_file` moves the rows of a loaded model to a file.
 
     Args:
         path: path of the `.npy` file.
@@ -155,11 +152,49 @@ class FileTable:
 
     def _current(self) -> Array:
         if self._rows is not None:
-            rows: Array = self._rows
-            return rows
+            return np.asanyarray(self._rows)
         if os.path.lexists(self.path):
-            return open_rows(self.path, self.shape, self._about)
+            with open_regular(self.path) as file:
+                return self._map(file)
         return np.broadcast_to(np.float32(0), self.shape)
+
+    def _map(self, file: IO[bytes]) -> Array:
+        """Maps the rows of an open file, after checking header and size."""
+        check_about(self._about, self._read_about(), self.path)
+        rows = map_array(file, self.path)
+        if rows.dtype != np.dtype("<f4") or not rows.flags.c_contiguous:
+            raise FileError(
+                f"{self.path}: the rows must be float32 in C order. Restore "
+                f"the table from a checkpoint. Received: {rows.dtype}"
+            )
+        if rows.shape != self.shape:
+            raise ValueError(
+                f"{self.path} has a wrong size. If there are new examples, set "
+                "`num_examples` to the number of rows and call `append`. "
+                f"Expected: shape {self.shape}. Received: shape {rows.shape}"
+            )
+        return rows
+
+    def _read_about(self) -> dict[str, Any]:
+        try:
+            with open_regular(f"{self.path}.json") as file:
+                about: dict[str, Any] = json.loads(file.read(_LONGEST))
+            if about.pop("format") == _FORMAT:
+                return about
+        except (OSError, ValueError, KeyError, AttributeError, TypeError):
+            pass
+        raise FileError(
+            f"{self.path} is not a table of data parameters. Choose another "
+            f"path. Received: {self.path}.json, which is missing or has "
+            "another format"
+        )
+
+    def _write_about(self) -> None:
+        if os.path.lexists(f"{self.path}.json"):
+            self._read_about()
+        with replacing(f"{self.path}.json") as temporary:
+            text = json.dumps({"format": _FORMAT, **self._about}, indent=1)
+            temporary.write_text(text + "\n")
 
     def view(self) -> Array:
         """The rows after all pending steps, without a copy."""
@@ -180,7 +215,7 @@ class FileTable:
         try:
             if os.path.lexists(self.path):
                 table._lock()
-                check_file(self.path, self._about)
+                check_about(self._about, self._read_about(), self.path)
             table._make_file(parts)
         finally:
             table.close()
@@ -199,15 +234,13 @@ class FileTable:
                 self._make_file([], keep=True)
             try:
                 file = self._lock()
-                given = file, self.path, self.shape, self._about
-                self._rows = map_rows(*given)
+                self._rows = self._map(file)
                 self._identity = _identity(os.fstat(file.fileno()))
             except BaseException:
                 self.close()
                 raise
         self._refuse_changed_file()
-        rows: Array = self._rows
-        return rows
+        return np.asanyarray(self._rows)
 
     def _refuse_changed_file(self) -> None:
         # Reading beyond the end of a truncated file kills the process.
@@ -246,7 +279,7 @@ class FileTable:
                 # process.
                 while (left := end - file.tell()) > 0:
                     file.write(bytes(min(left, 2**20)))
-            write_about(self.path, self._about)
+            self._write_about()
 
     def flush(self) -> None:
         if self._file is not None:

@@ -1,6 +1,5 @@
 """Targets with the index of their training example."""
 
-import zlib
 from typing import Any
 
 import keras
@@ -34,8 +33,9 @@ def indexed(y: Any, *, index: Any = None) -> Any:
             - a `tf.data.Dataset` of single examples `(x, y)` or
               `(x, y, sample_weight)`, before `shuffle` and `batch`, because
               every epoch must have the same order;
-            - a `torch.utils.data.Dataset` of examples, before its `DataLoader`;
-            - a `keras.utils.PyDataset` with the same batches in every epoch.
+            - a `torch.utils.data.Dataset` of examples, before its `DataLoader`.
+
+            A `keras.utils.PyDataset` returns `x, kl.indexed(y, index=rows)`.
         index: row numbers `(examples,)`, integers `>= 0`. Defaults to
             0, 1, 2, ...
     """
@@ -104,7 +104,11 @@ def _indexed_dataset(dataset: Any, index: Tensor) -> Any:
             "Received: `index` with a dataset"
         )
     if isinstance(dataset, keras.utils.PyDataset):
-        return _NumberedBatches(dataset)
+        raise ValueError(
+            "The rows of a `PyDataset` are not known. Return "
+            "`x, kl.indexed(y, index=rows)` from its `__getitem__`. "
+            f"Received: {type(dataset).__name__}"
+        )
     if is_of_torch(dataset, "DataLoader", "IterableDataset"):
         raise ValueError(
             "`indexed` needs a `Dataset` with `__len__` and `__getitem__`. "
@@ -130,7 +134,7 @@ def _indexed_dataset(dataset: Any, index: Tensor) -> Any:
 
 
 def _numbered(number: Any, element: Any) -> tuple[Any, ...]:
-    """Adds a number to the targets of an example or batch `(x, y, ...)`."""
+    """Adds a number to the target of an example `(x, y, ...)`."""
     x, y, *weight = element
     return (x, {INDEX: number, TARGET: y}, *weight)
 
@@ -146,74 +150,3 @@ class _NumberedExamples:
 
     def __getitem__(self, number: Any) -> Any:
         return _numbered(number, self._dataset[number])
-
-
-class _NumberedBatches(keras.utils.PyDataset):
-    """A `PyDataset` with indexed targets.
-
-    Batch `i` contains the rows from `i * batch_size` on. Datasets with hooks
-    that may change the order between epochs raise an error. Other changes are
-    detected by checksums of the targets.
-    """
-
-    def __init__(self, dataset: keras.utils.PyDataset) -> None:
-        super().__init__(
-            workers=dataset.workers,
-            use_multiprocessing=dataset.use_multiprocessing,
-            max_queue_size=dataset.max_queue_size,
-        )
-        self._dataset = dataset
-        self._marks: dict[int, int] = {}
-        kind = type(dataset)
-        reasons = [
-            f"a dataset with `{name}`"
-            for name in ("on_epoch_begin", "on_epoch_end")
-            if getattr(kind, name) is not getattr(keras.utils.PyDataset, name)
-        ]
-        if dataset.num_batches is None:
-            reasons.append("an infinite dataset")
-        if reasons:
-            raise ValueError(
-                "`indexed` needs a `PyDataset` with the same batches in every "
-                "epoch. Otherwise return `x, kl.indexed(y, index=rows)` from "
-                f"`__getitem__`. Received: {reasons[0]}, {kind.__name__}"
-            )
-        self.batch_size = len(keras.tree.flatten(self._batch(0)[1])[0])
-
-    def __len__(self) -> int:
-        return int(self._dataset.num_batches)
-
-    def _batch(self, number: Any) -> Any:
-        batch = self._dataset[number]
-        if not isinstance(batch, list | tuple) or len(batch) not in (2, 3):
-            raise ValueError(
-                "`indexed` needs batches (x, y) or (x, y, sample_weight). "
-                f"Received: {type(batch).__name__} from __getitem__"
-            )
-        if _has_index(batch[1]):
-            kind = type(self._dataset).__name__
-            raise ValueError(
-                f"The batches are already indexed. Received: {kind}"
-            )
-        return batch
-
-    def __getitem__(self, number: Any) -> Any:
-        batch = self._batch(number)
-        leaves = keras.tree.flatten(batch[1])
-        size, last = len(leaves[0]), number == len(self) - 1
-        if size > self.batch_size or (size < self.batch_size and not last):
-            raise ValueError(
-                "`indexed` needs batches of equal size, except for the last. "
-                f"Expected: {self.batch_size}. Received: {size} in {number}"
-            )
-        mark = 0
-        for leaf in leaves:
-            leaf = keras.ops.convert_to_numpy(leaf)
-            mark = zlib.crc32(np.ascontiguousarray(leaf).data, mark)
-        if self._marks.setdefault(number, mark) != mark:
-            raise ValueError(
-                "`indexed` needs batches that are the same in every epoch. "
-                f"Received: batch {number} with other targets than before"
-            )
-        rows = number * self.batch_size + np.arange(size, dtype="int32")
-        return _numbered(rows, batch)

@@ -47,8 +47,7 @@ class RowRule:
 class RunningMean(RowRule):
     """Exponential moving average of the values that a row follows.
 
-    The `gradient` is the distance of the row from its value. If a row occurs
-    several times in a batch, it follows their mean.
+    The `gradient` is the distance of the row from the mean of its values.
     """
 
     rate: float
@@ -78,10 +77,9 @@ class SparseRMSProp(FromArguments, RowRule):
             the parameter, such as 0.05 for a scale.
         rho: decay of the mean square `s`, in [0, 1). Defaults to 0.9.
         epsilon: added to the mean square, `> 0`. Defaults to 1e-16, because
-            the loss is a mean. The squared gradient of a single row is small
-            compared to the usual 1e-7.
+            the loss is a mean, so the gradient of a single row is small.
         initial_mean_square: start of the mean square, `>= 0`. Defaults to 0.
-            TensorFlow 1 starts at 1, so that first steps are small.
+            With 1, as in TensorFlow 1, first steps are small.
         momentum: in [0, 1). Defaults to 0, which needs no state.
         weight_decay: decay towards the initial value, `>= 0`. Defaults to 0.
     """

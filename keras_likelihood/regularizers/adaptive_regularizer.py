@@ -30,10 +30,10 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
     several weights, as `MultiHeadAttention` does, each weight gets a copy.
 
     The penalty has no minimum over weights *and* scale, because both can
-    shrink to zero together. So the scale is not trained by the optimizer. The
-    callback `LearnScales` chooses it to predict rows that were not used for
-    training. `LikelihoodModel.fit` adds this callback. For a stock model, pass
-    it to `fit`. `trainable = False` fixes the scale.
+    shrink to zero together. So the callback `LearnScales` chooses the scale to
+    predict rows that were not used for training. `LikelihoodModel.fit` adds
+    this callback. For a stock model, pass it to `fit`. `trainable = False`
+    fixes the scale.
 
     A subclass defines `prior_nll`, `prior_gradient`, `share_determined`,
     `is_on` and `order`.
@@ -42,16 +42,15 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
         num_examples: number of likelihood terms that the loss averages over
             in an epoch, `> 1`. `fit` counts them. Your own training loop, and
             data sets that repeat their rows, need this argument.
-        group: weights that share a scale: `"model"` (default; all weights of
-            the model with the same class of regularizer), `"tensor"` (those
-            of one tensor, as in the paper) or `"weight"` (each its own).
+        group: weights that share a scale: `"model"` (default; all of the model
+            with this class of regularizer), `"tensor"` (those of one tensor, as
+            in the paper) or `"weight"` (each its own).
         initial_scale: initial value of the scales, `> 0`. By default `fit`
             chooses it.
         objective: `"predictive"` (default): the callback chooses the scales.
-            With `"joint"` the scale is an ordinary trainable weight, which
-            minimizes the penalty together with the weights, as in the paper.
-            It has no minimum: `DRidge` and `DLasso` shrink everything to zero
-            unless training stops early.
+            With `"joint"` they minimize the penalty together with the weights,
+            as in the paper. It has no minimum: `DRidge` and `DLasso` shrink
+            everything to zero unless training stops early.
         name: name of the regularizer.
 
     Attributes:
@@ -95,10 +94,7 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
     def share_determined(
         self, weight: Tensor, scale: Tensor, precision: Tensor
     ) -> Tensor:
-        """Share of each weight that the data determine, in [0, 1].
-
-        `precision` is the curvature of the NLL of all terms for each weight.
-        """
+        """Share of each weight that data of this curvature determine."""
         raise NotImplementedError
 
     def is_on(self, weight: Array, scale: Array, precision: float) -> Array:
@@ -163,8 +159,8 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
             )
 
     def _warn_if_not_learned(self) -> None:
-        needs_callback = self.trainable and self.objective == "predictive"
-        if self._links.is_learned or not needs_callback:
+        is_fixed = not self.trainable or self.objective == "joint"
+        if self._links.is_learned or is_fixed:
             return
         if self.num_examples is None:
             self.check_counted()
@@ -190,22 +186,19 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
             # At the first call, Keras has not called the callbacks yet.
             self._warn_if_not_learned()
         weight = ops.cast(ops.convert_to_tensor(weight), "float32")
-        scale = ops.exp(ops.convert_to_tensor(self.log_scale))
-        terms = ops.convert_to_tensor(self.terms)
-        share = ops.where(terms > 0, 1.0 / ops.maximum(terms, 1.0), 0.0)
-        return ops.sum(self.prior_nll(weight, scale)) * share
+        nll = self.prior_nll(weight, ops.exp(self.log_scale))
+        share = ops.where(self.terms > 0, 1.0 / ops.maximum(self.terms, 1.0), 0)
+        return ops.sum(nll) * share
 
     def scale(self) -> Array:
         """The scales as NumPy; they broadcast with the weight."""
         self._require_built()
-        log_scale: Array = ops.convert_to_numpy(self.log_scale)
-        return np.asarray(np.exp(log_scale))
+        return np.asarray(np.exp(ops.convert_to_numpy(self.log_scale)))
 
     def set_scale(self, scale: Any) -> None:
         """Sets the scales to positive numbers that broadcast with them."""
         self._require_built()
-        shape = tuple(self.log_scale.shape)
-        log_scale = np.broadcast_to(np.log(scale), shape).astype("float32")
+        log_scale = np.broadcast_to(np.log(scale), tuple(self.log_scale.shape))
         check_argument("scale", scale, np.isfinite(log_scale).all(), "> 0")
         self.log_scale.assign(log_scale)
 

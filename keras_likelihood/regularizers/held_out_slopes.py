@@ -12,10 +12,10 @@ from keras import ops
 
 from keras_likelihood.backend.compiled import compiled
 from keras_likelihood.backend.gradients import value_and_gradient
+from keras_likelihood.backend.processes import replica_count
 from keras_likelihood.backend.training_rows import Rows
 from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.likelihoods.checks import to_float64
-from keras_likelihood.regularizers.noise_prior import learned_noise
 
 _BATCH, _MOST_ROWS = 128, 2048
 _DECAY = 0.8
@@ -32,13 +32,11 @@ class Slopes(NamedTuple):
             running mean over about five measurements, and `p` the gradient of
             the prior: `w` for L2 and `sign(w)` for L1. It is 0 if the size of
             the weight has no effect on the loss.
-        noise: the same for a learned noise, or `None` without one.
         freedom: effective number of weights, one per weight.
         precision: mean curvature of the NLL, one per weight.
     """
 
     slopes: list[Array]
-    noise: float | None
     freedom: Array
     precision: Array
 
@@ -46,9 +44,9 @@ class Slopes(NamedTuple):
 class HeldOutSlopes:
     """Slopes of the weights of a model.
 
-    The loss is the model's own without penalties, with its weights and masks,
-    so any loss will do. The mean square of the gradients estimates the
-    curvature, and with it the effective number of weights.
+    The loss is the model's own without penalties. The mean square of the
+    gradients estimates the curvature, and with it the effective number of
+    weights.
     """
 
     def __init__(
@@ -56,20 +54,14 @@ class HeldOutSlopes:
     ) -> None:
         self._model, self._weights, self._seed = model, weights, seed
         self._terms_per_row = terms_per_row
-        noise = learned_noise(model)
-        self._noise = [] if noise is None else [noise.unconstrained]
-        self._measured = [*weights, *self._noise]
-        own = {id(v) for v in self._measured}
+        own = {id(v) for v in weights}
         # `model.variables` does not include the losses' parameters.
         every = [*model.trainable_variables, *model.non_trainable_variables]
         self._others = [v for v in every if id(v) not in own]
         self._shapes = [tuple(w.regularizer.log_scale.shape) for w in weights]
-        self._shapes += [(1,) * len(v.shape) for v in self._noise]
         self._shapes += 2 * [(len(weights),)]
-        self._means: Any = [
-            [np.zeros(v.shape, "float32") for v in variables]
-            for variables in (self._measured, weights)
-        ]
+        zeros = [np.zeros(v.shape, "float32") for v in weights]
+        self._means: Any = [zeros, zeros]
         self._batches: Iterator[Any] = iter(())
         self._latest: Tensor = None
         self._run: Any = compiled(self._update)
@@ -110,21 +102,20 @@ class HeldOutSlopes:
         So the host does not wait for the device.
         """
         before, program = self._latest, self._programs.get(self._size)
-        run = self._run if program is None else program.result()
+        run = program.result() if program else self._run
         self._latest, self._means = run(*self._arguments())
         if before is None:
             return None
         ends = np.cumsum([*map(math.prod, self._shapes)])[:-1]
         parts = np.split(to_float64(before), ends)
         *slopes, freedom, precision = map(np.reshape, parts, self._shapes)
-        noise = slopes.pop().item() if self._noise else None
-        return Slopes(slopes, noise, freedom, precision)
+        return Slopes(slopes, freedom, precision)
 
     def _arguments(self) -> tuple[Any, ...]:
         # Operations on each variable would take longer than the call.
         values, others, means = (
             keras.tree.map_structure(ops.convert_to_tensor, part)
-            for part in (self._measured, self._others, self._means)
+            for part in (self._weights, self._others, self._means)
         )
         return values, others, means, next(self._batches)
 
@@ -134,10 +125,9 @@ class HeldOutSlopes:
         """The results in one vector, and the running means."""
 
         def with_values(*values: Tensor) -> Any:
-            held = zip(
-                self._others, map(ops.stop_gradient, others), strict=True
-            )
-            mapping = [*zip(self._measured, values, strict=True), *held]
+            fixed = map(ops.stop_gradient, others)
+            mapping = [*zip(self._weights, values, strict=True)]
+            mapping += zip(self._others, fixed, strict=True)
             return keras.StatelessScope(state_mapping=mapping)
 
         def loss(*values: Tensor) -> Tensor:
@@ -158,33 +148,31 @@ class HeldOutSlopes:
         gradients = [ops.cast(g, "float32") for g in gradients]
         # Half precision may overflow.
         finite = [ops.isfinite(ops.sum(g)) for g in gradients]
-        first, second = means
-        first = [
-            m + ops.where(fits, (1 - _DECAY) * (g - m), 0.0)
-            for m, g, fits in zip(first, gradients, finite, strict=True)
-        ]
-        second = [
-            m + ops.where(fits, (1 - _DECAY) * (ops.square(g) - m), 0.0)
-            for m, g, fits in zip(second, gradients, finite, strict=False)
-        ]
-        products, freedom, precision = [*first], [], []
+        squares = [*map(ops.square, gradients)]
+        first, second = (
+            [
+                m + ops.where(fits, (1 - _DECAY) * (g - m), 0.0)
+                for m, g, fits in zip(old, new, finite, strict=True)
+            ]
+            for old, new in zip(means, (gradients, squares), strict=True)
+        )
+        results, freedom, precision = [], [], []
         for i, weight in enumerate(self._weights):
             prior, value = weight.regularizer, ops.cast(values[i], "float32")
-            matters = size_matters(gradients[i], value)
-            products[i] = first[i] * prior.prior_gradient(value)
-            products[i] *= ops.cast(matters, "float32")
+            matters = ops.cast(size_matters(gradients[i], value), "float32")
+            product = first[i] * prior.prior_gradient(value) * matters
+            is_whole = tuple(product.shape) == self._shapes[i]
+            product = product if is_whole else ops.sum(product)
+            results.append(ops.reshape(product, (-1,)))
             # The variance of a mean over terms is the curvature of one term
             # divided by their number.
             factor = prior.terms * (self._size * self._terms_per_row)
             curvature = second[i] * factor
-            scale = ops.exp(ops.convert_to_tensor(prior.log_scale))
-            share = prior.share_determined(value, scale, curvature)
+            share = prior.share_determined(
+                value, ops.exp(prior.log_scale), curvature
+            )
             freedom.append(ops.sum(share))
             precision.append(ops.mean(curvature))
-        results = [
-            ops.reshape(p if p.shape == shape else ops.sum(p), (-1,))
-            for p, shape in zip(products, self._shapes, strict=False)
-        ]
         results += [ops.stack(freedom), ops.stack(precision)]
         return ops.concatenate(results), [first, second]
 
@@ -212,6 +200,10 @@ def loss_without_penalties(
     """The mean loss of rows `{"x", "y", "weight"}` with these outputs."""
     given = rows.get("y"), output, rows.get("weight")
     if hasattr(model, "data_loss"):
-        return model.data_loss(*given)
-    loss = model.compute_loss(rows.get("x"), *given, training=False)
-    return loss - sum(ops.cast(a, loss.dtype) for a in model.losses)
+        loss = model.data_loss(*given)
+    else:
+        loss = model.compute_loss(rows.get("x"), *given, training=False)
+        penalties = sum(ops.cast(a, loss.dtype) for a in model.losses)
+        loss = loss - penalties / replica_count()
+    # Losses of replicas are summed, so each is divided by their number.
+    return loss * replica_count()

@@ -23,6 +23,9 @@ from keras_likelihood.regularizers.rules import (
     starting_scales,
 )
 
+_MOVES = 100
+"""Number of moves in a call of `fit` of known length."""
+
 
 class LearnScales(keras.callbacks.Callback):
     """Learns the scales of adaptive regularizers during training.
@@ -32,23 +35,17 @@ class LearnScales(keras.callbacks.Callback):
 
     - **Held-out rows**: the scales follow the gradient of their NLL while the
       model trains. These are `validation_data` or `validation_split` of
-      `LikelihoodModel.fit`, or the rows given here. Without any,
-      `LikelihoodModel.fit` holds out a tenth of the training rows (stratified
-      by the targets), and of a data set every tenth batch.
+      `LikelihoodModel.fit`, or `held_out`. Without any, `LikelihoodModel.fit`
+      holds out a tenth of the training rows (stratified by the targets), and
+      of a data set every tenth batch.
     - **Leave-one-out**: a model that is linear in its trained weights, without
       held-out rows, trains with all rows. Before training, the scales of a
       grid are compared by approximate leave-one-out.
 
     The score on validation rows that chose the strength is slightly
     optimistic. To use the validation data only for evaluation, hold out a
-    share of the training rows instead:
-
-    ```python
-    model.fit(x, y, callbacks=[kl.regularizers.LearnScales(held_out=0.1)])
-    ```
-
-    For a stock model, pass the held-out rows or, if it is linear, the training
-    rows:
+    share of the training rows with `held_out=0.1`. A stock model needs the
+    held-out rows or, if it is linear, the training rows:
 
     ```python
     model.compile("adam", loss="sparse_categorical_crossentropy")
@@ -64,18 +61,11 @@ class LearnScales(keras.callbacks.Callback):
         d NLL / d log(lambda) = -rate * lambda * (g . p)
 
     (Luketina et al., 2016). So the logarithm of the strength follows RMSProp
-    on `-(g . p)`: it grows where smaller weights would lower the held-out NLL.
-    All weights with `group="model"` share one strength, which follows the sum
-    of `lambda * (g . p)` over these weights.
-
-    Looking one step ahead regularizes deep networks too strongly. So `g` is
-    a running mean over about five measurements. At an earlier one the weight
-    was `w - change`, so this adds `g . change`: what training has done to the
-    held-out NLL since then. While training improves it, the strength falls.
-    `g` is computed with the statistics of the batch, as in training. Where
-    the size of a weight has no effect, as in front of batch normalization,
-    held-out rows say nothing about its strength within a few steps, and the
-    strength keeps its initial value.
+    on `-(g . p)`, summed over the weights that share it. Looking one step ahead
+    regularizes deep networks too strongly, so `g` is a running mean over about
+    five measurements, which adds what training has done to the held-out NLL
+    since then. Where the size of a weight has no effect, as in front of batch
+    normalization, the slope is 0.
 
     L2 starts from the strength .01 (the factor .005 of Keras), and L1 from
     the strength that pulls the initial weights equally strongly, unless a
@@ -93,7 +83,6 @@ class LearnScales(keras.callbacks.Callback):
             `LikelihoodModel.fit` gives its own.
         rate: step size in the logarithm of the strength. Defaults to 0.05. It
             falls to half of it during a call of `fit`, if its length is known.
-        moves: number of moves in one call of `fit`, if its length is known.
         seed: seed of the held-out rows.
     """
 
@@ -103,19 +92,17 @@ class LearnScales(keras.callbacks.Callback):
         held_out: Any = None,
         rows: Any = None,
         rate: float = 0.05,
-        moves: int = 100,
         seed: int = 0,
     ) -> None:
         super().__init__()
-        for name, value in (("rate", rate), ("moves", moves)):
-            check_argument(name, value, value > 0, "> 0")
+        check_argument("rate", rate, rate > 0, "> 0")
         fits = not isinstance(held_out, float | int) or 0 < held_out < 1
         check_argument("held_out", held_out, fits, "rows or a share in (0, 1)")
         self.share = held_out if isinstance(held_out, float) else None
         """Share of the training rows to hold out, or `None`."""
         self.held_out = None if self.share else held_out
         """The rows given here, or `None`."""
-        self.rate, self.moves, self.seed = rate, moves, seed
+        self.rate, self.seed = rate, seed
         self._own_rows = rows
         self._step = self._due = 0
         self._learns: tuple[Any, ...] = ()
@@ -128,12 +115,9 @@ class LearnScales(keras.callbacks.Callback):
     def use_rows(
         self, rows: Any = None, held_out: Any = None, source: str = ""
     ) -> None:
-        """Takes rows of a training, unless the callback was given its own.
+        """Takes training rows and held-out rows, unless it has its own.
 
-        Args:
-            rows: training rows `(x, y[, sample_weight])` or a data set.
-            held_out: the same of held-out rows, or `None`.
-            source: which rows were held out, for `report`.
+        `source` says which rows were held out, for `report`.
         """
         rows = rows if self._own_rows is None else self._own_rows
         if self.held_out is not None:
@@ -155,9 +139,9 @@ class LearnScales(keras.callbacks.Callback):
 
     def on_train_begin(self, logs: Any = None) -> None:
         model = self.model
-        has_rows = self.share is None or self._held_out is not None
+        fits = self.share is None or self._held_out is not None
         allowed = "rows if the model is not a `LikelihoodModel`"
-        check_argument("held_out", self.share, has_rows, allowed)
+        check_argument("held_out", self.share, fits, allowed)
         weights = learned_weights(model)
         is_new = attach_noise_prior(model, weights)
         if is_new and getattr(model, "train_function", None):
@@ -176,10 +160,9 @@ class LearnScales(keras.callbacks.Callback):
                 weight.regularizer.count_terms(count * per_row)
         learns = model, getattr(model, "loss", None), *weights
         if [*map(id, learns)] != [*map(id, self._learns)]:
-            self._learns, self._weights = learns, weights
+            self._learns, self._weights, self._due = learns, weights, 0
             self._slopes, self._chosen_with = None, None
             self._steps = [RMSPropStep() for _ in weights]
-            self._noise_step, self._free, self._due = RMSPropStep(), 1.0, 0
         self._scales = [to_float64(w.regularizer.scale()) for w in weights]
         self._terms = max(float(to_float64(weights[0].regularizer.terms)), 1.0)
         self._choose_rows(per_row)
@@ -194,7 +177,7 @@ class LearnScales(keras.callbacks.Callback):
             self._start(self._source)
             # A fit of unknown length has a move every 16 steps.
             total = self._total_steps
-            self._pause = max(total // self.moves, 8) if total else 16
+            self._pause = max(total // _MOVES, 8) if total else 16
             self._due = min(self._due, self._step + self._pause)
             if self._pause <= (total or 0):
                 self._slopes.prepare()
@@ -227,13 +210,10 @@ class LearnScales(keras.callbacks.Callback):
             groups.setdefault(key, []).append(i)
         self._groups = [*groups.values()]
         for group in self._groups:
-            weights, scales = self._of(group)
+            weights = [self._weights[i] for i in group]
+            scales = [self._scales[i] for i in group]
             if started := starting_scales(weights, scales, self._terms):
                 self._set_scales(group, started)
-
-    def _of(self, group: list[int]) -> tuple[list[Any], list[Array]]:
-        weights = [self._weights[i] for i in group]
-        return weights, [self._scales[i] for i in group]
 
     def _set_scales(self, group: list[int], scales: list[Array]) -> None:
         for i, scale in zip(group, scales, strict=True):
@@ -261,31 +241,24 @@ class LearnScales(keras.callbacks.Callback):
         # Reading `model` brings the variables up to date on JAX.
         _ = self.model
         if (measured := self._slopes.measure()) is not None:
-            progress = (self._step - self._begun) / (
-                self._total_steps or math.inf
-            )
+            done = self._step - self._begun
             # Smaller steps at the end leave less noise in the strengths.
-            rate = self.rate * (1.0 - 0.5 * progress)
-            self._note_freedom(measured, rate)
+            rate = self.rate * (
+                1 - 0.5 * done / (self._total_steps or math.inf)
+            )
+            self._note_freedom(measured)
             for step, group in zip(self._steps, self._groups, strict=False):
-                weights, scales = self._of(group)
+                prior = self._weights[group[0]].regularizer
+                scales = [self._scales[i] for i in group]
                 slopes = [measured.slopes[i] for i in group]
-                prior = weights[0].regularizer
                 scales = next_scales(prior, scales, slopes, step, rate)
                 self._set_scales(group, scales)
         # The scales change most at the beginning.
         self._due = self._step + min(max(self._step, 16), self._pause)
 
-    def _note_freedom(self, measured: Slopes, rate: float) -> None:
-        freedom = measured.freedom
-        if measured.noise is not None:
-            # The weights use more freedom while the noise is too small.
-            move = self._noise_step(measured.noise, rate)
-            self._free = float(np.clip(self._free * np.exp(move), 0.05, 1.0))
-            sizes = np.array([math.prod(w.shape) for w in self._weights])
-            freedom = (1.0 - self._free) * self._terms * sizes / sizes.sum()
+    def _note_freedom(self, measured: Slopes) -> None:
         for weight, df, precision in zip(
-            self._weights, freedom, measured.precision, strict=True
+            self._weights, measured.freedom, measured.precision, strict=True
         ):
             if np.isfinite(df) and 0 < precision < np.inf:
                 weight.regularizer.freedom.assign(df)
@@ -307,21 +280,19 @@ def terms_per_row(model: Any, rows: Rows) -> float:
     """Mean number of likelihood terms in a row, such as 12 positions."""
     if not rows.can_be_read:
         return 1.0
-    output, counts = model(rows.draw(32)["x"], training=False), []
+    output, counts = model(rows.draw(32)["x"], training=False), [0.0]
     losses = getattr(model, "losses_by_output", None)
     losses = losses or _parts(getattr(model, "loss", None))
     parts = getattr(model, "outputs_by_key", _parts)(output)
     for key, loss in losses.items():
         prediction = ops.convert_to_tensor(split_output(parts[key])[0])
         # Losses of Keras reduce the last axis.
-        likelihood = getattr(loss, "likelihood", None)
-        rank = 1 if likelihood is None else likelihood.event_rank
-        shape = tuple(prediction.shape)
-        terms = math.prod(shape[1 : len(shape) - rank])
+        rank = getattr(getattr(loss, "likelihood", None), "event_rank", 1)
+        terms = math.prod(prediction.shape[1 : len(prediction.shape) - rank])
         mask = mask_of(prediction)
         share = 1.0 if mask is None else ops.convert_to_numpy(mask).mean()
         counts.append(terms * float(share))
-    return max(counts, default=1.0) or 1.0
+    return max(counts) or 1.0
 
 
 def _parts(structure: Any) -> dict[Any, Any]:

@@ -55,11 +55,11 @@ class LinearModel:
     follow the fit, with the noise corrected for the degrees of freedom, as
     `NoisePrior` does in the training.
 
-    A prior with one scale has the scale of the best score on a grid. With
-    several scales, each follows the size of its `m` weights from there,
+    A prior with one scale has the scale of the best score on a grid. With a
+    scale for each weight, each follows the size of its weight from there,
 
-        L2: s_g^2 = (mean_g w^2 + c^2) / A,    c^2 = A / (8 h m)
-        L1: b_g   = (mean_g |w| + c) / A,      c^2 = A / (h m^2)
+        L2: s_j^2 = (w_j^2 + c^2) / A,    c^2 = A / (8 h)
+        L1: b_j   = (|w_j| + c) / A,      c^2 = A / h
 
     with the curvature `h` of the NLL, and the gain `A` in likelihood that a
     weight needs to be on (for L2 a quarter of it). With this `c` weights leave
@@ -88,14 +88,13 @@ class LinearModel:
         if layer is None or len(weights) != 1 or layer.kernel is not weights[0]:
             return None
         rows, columns = layer.kernel.shape
-        bias = [layer.bias] if layer.use_bias else []
         held = getattr(model, "loss_parameters", None)
         learned = [] if held is None else held.variables
-        own = {id(v) for v in [layer.kernel, *bias, *learned]}
+        own = {id(v) for v in [*layer.trainable_variables, *learned]}
         if (
             getattr(model, "data_parameters", None)
             or any(id(v) not in own for v in model.trainable_variables)
-            or any(v.regularizer is not None for v in bias)
+            or (layer.use_bias and layer.bias.regularizer)
             or any(np.prod(v.shape) > 1 for v in learned)
             or layer.kernel.constraint is not None
             or len(layer.input.shape) != 2
@@ -236,11 +235,11 @@ class LinearModel:
 
     def _hessian(self, curvatures: Array) -> Array:
         rows, columns = self._x.shape[1], curvatures.shape[1]
-        found = np.empty((rows, columns, rows, columns))
+        hessian = np.empty((rows, columns, rows, columns))
         for k, m in itertools.combinations_with_replacement(range(columns), 2):
             product = (self._x.T * curvatures[:, k, m]) @ self._x
-            found[:, k, :, m] = found[:, m, :, k] = product
-        return found.reshape(rows * columns, rows * columns)
+            hessian[:, k, :, m] = hessian[:, m, :, k] = product
+        return hessian.reshape(rows * columns, rows * columns)
 
     def _fit(self, start: Fit, penalties: Any) -> Fit:
         """Fits with a penalty for each weight.
@@ -254,9 +253,8 @@ class LinearModel:
         full[on] = penalties
 
         def penalty(w: Array) -> float:
-            w = w.ravel()
             terms = np.abs(w) if is_l1 else 0.5 * w**2
-            return float(full[on] @ terms[on])
+            return float(full[on] @ terms.ravel()[on])
 
         for _ in range(8):
             z = self._x @ weights
@@ -298,28 +296,21 @@ class LinearModel:
         return Fit(weights, parameters, start.scales, freedom, curvature, score)
 
     def _influence(
-        self,
-        hessian: Array,
-        curvatures: Array,
-        weights: Array,
-        full: Array,
+        self, hessian: Array, curvatures: Array, weights: Array, full: Array
     ) -> tuple[Array, float]:
         """Change of a row's outputs for its own gradient, `(n, k, k)`.
 
         Also returns the effective number of penalized weights. Weights that
         L1 has switched off do not move.
         """
-        on, extra = self._penalized, full.copy()
+        on, extra = self._penalized, full + 1e-7 * hessian.diagonal().mean()
         active = np.ones(on.size, bool)
         if self._prior.order == 1:
             active = (weights.ravel() != 0) | ~on
-            extra[on] = 0.0
+            extra -= on * full
         inside = np.ix_(active, active)
-        jitter = 1e-7 * hessian.diagonal().mean()
         inverse = np.zeros_like(hessian)
-        inverse[inside] = np.linalg.inv(
-            hessian[inside] + np.diag(extra[active] + jitter)
-        )
+        inverse[inside] = np.linalg.inv((hessian + np.diag(extra))[inside])
         rows, columns = self._x.shape[1], curvatures.shape[1]
         parts = inverse.reshape(rows, columns, rows, columns)
         found = np.empty_like(curvatures)
@@ -354,49 +345,39 @@ class LinearModel:
             level, factor = np.abs(gradient).max(), 2.0**-0.5
         best, worse = fit, 0
 
-        def at(strength: float) -> Fit:
-            scales = np.full(prior.log_scale.shape, strength)
-            scales **= -1.0 / prior.order
-            return self._fit(fit, strength)._replace(scales=scales)
+        def at(start: Fit, strength: float) -> Fit:
+            scales = np.full(
+                prior.log_scale.shape, strength ** (-1 / prior.order)
+            )
+            return self._fit(start, strength)._replace(scales=scales)
 
         for strength in level * factor ** np.arange(20):
-            fit = at(strength)
+            fit = at(fit, strength)
             better = fit.score < best.score
             best, worse = (fit, 0) if better else (best, worse + 1)
             if worse > 2:
                 break
-        fit = best
         middle = best.scales.flat[0] ** -prior.order
-        between = [at(middle * factor**half) for half in (-0.5, 0.5)]
+        between = [at(best, middle * factor**half) for half in (-0.5, 0.5)]
         return min([best, *between], key=lambda f: f.score)
 
     def _reweighted(self, fit: Fit) -> Fit:
-        """The fit of a prior with several scales, a fixed point."""
+        """The fit of a prior with a scale for each weight, a fixed point."""
         prior, kernel = self._prior, tuple(self._layer.kernel.shape)
-        shape = tuple(prior.log_scale.shape)
-        axes = tuple(i for i, n in enumerate(shape) if n == 1)
-        members = np.prod(kernel) / np.prod(shape)
-
-        def mean(array: Array) -> Array:
-            whole = array.reshape(kernel)
-            return np.asarray(np.mean(whole, axis=axes, keepdims=True))
-
         for _ in range(_ROUNDS):
             weights = fit.weights[: kernel[0]]
             free = max(1.0 - fit.freedom / self._terms, 0.05)
             precision = fit.curvature.reshape(kernel) * free
             shares = prior.share_determined(weights, fit.scales, precision)
             price = _price(weights, to_float64(shares) > 0.2, precision)
-            precision = mean(precision) * members
             if prior.order == 1:
-                least = np.sqrt(price / precision / members)
-                scales = (mean(np.abs(weights)) + least) / price
+                scales = (np.abs(weights) + np.sqrt(price / precision)) / price
             else:
                 price = max(0.25 * price, 1.0)
                 least = price / (8.0 * precision)
-                scales = np.sqrt((mean(weights**2) + least) / price)
-            penalties = np.broadcast_to(scales**-prior.order, kernel)
-            fit = self._fit(fit, penalties.ravel())._replace(scales=scales)
+                scales = np.sqrt((weights**2 + least) / price)
+            penalties = (scales**-prior.order).ravel()
+            fit = self._fit(fit, penalties)._replace(scales=scales)
         return fit
 
 
@@ -422,28 +403,24 @@ def _lasso_move(
 ) -> Array:
     """Minimum of a quadratic model with L1, by coordinate descent."""
     diagonal = np.maximum(hessian.diagonal(), 1e-12)
-    slope, found = gradient.copy(), weights.copy()
+    slope, moved = gradient.copy(), weights.copy()
     limit = np.where(on, penalty, 0.0)
-    everything: Any = range(len(found))
-    places = everything
+    everything = places = np.arange(len(moved))
     for _ in range(60):
         largest = 0.0
         for j in places:
-            old = found[j]
+            old = moved[j]
             target = old * diagonal[j] - slope[j]
-            size = abs(target) - limit[j]
-            new = 0.0 if size <= 0 else np.sign(target) * size / diagonal[j]
-            if new != old:
-                slope += hessian[j] * (new - old)
-                found[j] = new
-                largest = max(largest, abs(new - old) * diagonal[j] ** 0.5)
-        if largest < 1e-2:
-            if places is everything:
-                break
-            places = everything
-        else:
-            places = np.flatnonzero((found != 0) | ~on)
-    return found - weights
+            size = max(abs(target) - limit[j], 0.0)
+            moved[j] = np.sign(target) * size / diagonal[j]
+            if (change := moved[j] - old) != 0:
+                slope += hessian[j] * change
+                largest = max(largest, abs(change) * diagonal[j] ** 0.5)
+        if largest < 1e-2 and places is everything:
+            break
+        active = np.flatnonzero((moved != 0) | ~on)
+        places = everything if largest < 1e-2 else active
+    return moved - weights
 
 
 def _last_dense(model: Any) -> Any:

@@ -16,15 +16,12 @@ class NoisePrior(keras.regularizers.Regularizer):
     Added to the negative log-likelihood of `n` examples, it makes the noise of
     a normal target `noise^2 = RSS / (n - df)`. Without it, the noise of a
     model that can interpolate its data would follow the residuals to zero.
-    `df` is recorded by a rule, and 0 before that. It is limited to 95 % of the
-    examples for all weights together. `inner` is the previous regularizer of
-    the parameter.
+    `df` is 0 until it was measured, and at most 95 % of the examples for all
+    weights together.
     """
 
-    def __init__(
-        self, parameter: Any, weights: list[Any], inner: Any = None
-    ) -> None:
-        self._parameter, self.weights, self.inner = parameter, weights, inner
+    def __init__(self, parameter: Any, weights: list[Any]) -> None:
+        self._parameter, self.weights = parameter, weights
 
     def __call__(self, variable: Tensor) -> Tensor:
         noise = ops.cast(self._parameter.value(), "float32")
@@ -35,8 +32,7 @@ class NoisePrior(keras.regularizers.Regularizer):
             / ops.maximum(ops.convert_to_tensor(p.terms), 1.0)
             for p in priors
         )
-        penalty = -ops.minimum(used, 0.95) * ops.mean(ops.log(noise))
-        return penalty if self.inner is None else penalty + self.inner(variable)
+        return -ops.minimum(used, 0.95) * ops.mean(ops.log(noise))
 
 
 def learned_noise(model: Any) -> Any:
@@ -50,10 +46,8 @@ def attach_noise_prior(model: Any, weights: list[Any]) -> bool:
     noise = learned_noise(model)
     if noise is None or not weights:
         return False
-    before = noise.unconstrained.regularizer
-    if isinstance(before, NoisePrior):
-        if [id(w) for w in before.weights] == [id(w) for w in weights]:
-            return False
-        before = before.inner
-    noise.unconstrained.regularizer = NoisePrior(noise, weights, before)
+    before = getattr(noise.unconstrained.regularizer, "weights", [])
+    if [*map(id, before)] == [*map(id, weights)]:
+        return False
+    noise.unconstrained.regularizer = NoisePrior(noise, weights)
     return True

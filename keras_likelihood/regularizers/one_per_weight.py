@@ -69,13 +69,12 @@ class OnePerWeight(keras.Layer):
                 f"own. Received: {weight.path}"
             )
         shape = tuple(weight.shape)
-        free = [
-            owner
-            for owner in (self, *self._copies.made)
-            if owner._links.weight is None
-            and owner._links.shape in (None, shape)
-        ]
-        owner = free[0] if free else self._copy(shape)
+        for owner in (self, *self._copies.made):
+            links = owner._links
+            if links.weight is None and links.shape in (None, shape):
+                break
+        else:
+            owner = self._copy(shape)
         owner._links.weight = weight
         if owner is not self:
             owner._links.is_learned = self._links.is_learned

@@ -29,8 +29,6 @@ class DRidge(AdaptiveRegularizer):
     ```
 
     Args:
-        group: weights that share a scale. `"model"` (default): all weights of
-            the model with a `DRidge`; `"tensor"`: those of one tensor.
         **options: those of `AdaptiveRegularizer`.
     """
 
@@ -66,7 +64,6 @@ class DLasso(AdaptiveRegularizer):
     ```
 
     Args:
-        group: weights that share a scale, as in `DRidge`.
         **options: those of `AdaptiveRegularizer`.
     """
 
@@ -102,10 +99,7 @@ class _OfEveryWeight(AdaptiveRegularizer):
 
 @serializable
 class MultiRidge(_OfEveryWeight, DRidge):
-    """L2 with a learned scale `s_j` for every weight.
-
-        penalty = sum_j (w_j^2 / (2 s_j^2) + log(s_j) + log(2 pi) / 2)
-                  / num_examples
+    """L2 as `DRidge`, with a learned scale `s_j` for every weight.
 
     Large weights get wide priors and are hardly shrunk. Weights that the data
     do not need are shrunk strongly, but not to zero.
@@ -121,9 +115,7 @@ class MultiRidge(_OfEveryWeight, DRidge):
 
 @serializable
 class MultiLasso(_OfEveryWeight, DLasso):
-    """L1 with a learned scale `b_j` for every weight.
-
-        penalty = sum_j (|w_j| / b_j + log(2 b_j)) / num_examples
+    """L1 as `DLasso`, with a learned scale `b_j` for every weight.
 
     Large weights get wide priors and are hardly shrunk. The others are
     switched off.

@@ -14,14 +14,6 @@ from keras_likelihood.regularizers.adaptive_regularizer import (
 def adaptive_weights(model: keras.Layer) -> list[Any]:
     """The weights of `model` that have an adaptive regularizer.
 
-    Args:
-        model: a model or layer.
-
-    Returns:
-        List of `keras.Variable`; `weight.regularizer` is the regularizer.
-
-    Example:
-
     ```python
     for weight in kl.regularizers.adaptive_weights(model):
         print(weight.path, weight.regularizer.strength())
@@ -44,22 +36,15 @@ def prune(model: keras.Layer, threshold: float | None = None) -> dict[str, int]:
 
     Returns:
         `{path of the weight: number of zeros it now has}`.
-
-    Example:
-
-    ```python
-    zeros = kl.regularizers.prune(model)
-    ```
     """
     if threshold is not None and not threshold >= 0:
         raise ValueError(f"`threshold` must be >= 0. Received: {threshold}")
     zeros = {}
     for weight in adaptive_weights(model):
         value = ops.convert_to_numpy(weight)
+        off = np.abs(value) <= (threshold or 0)
         if threshold is None:
             off = weight.regularizer.switched_off(value)
-        else:
-            off = np.abs(value) <= threshold
         value = np.where(off, np.zeros_like(value), value)
         weight.assign(value)
         zeros[weight.path] = int(np.sum(value == 0))
@@ -92,41 +77,28 @@ class WeightReport(NamedTuple):
 
 
 _FORMATS = ("", "", "", ".0%", ".0%", ".3g", ".3g", "")
+_SIDES = "<<>>>>><"
 
 
 class Report(list[WeightReport]):
     """A list of `WeightReport`s that prints as a table."""
 
     def __str__(self) -> str:
-        rows = [("weight", *WeightReport._fields[1:])] + [
-            [
-                "-" if value != value else format(value, how)
-                for value, how in zip(row, _FORMATS, strict=True)
-            ]
-            for row in self
-        ]
+        rows: list[Any] = [("weight", *WeightReport._fields[1:])]
+        for row in self:
+            texts = map(format, row, _FORMATS)
+            rows.append([text.replace("nan%", "-") for text in texts])
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        # Names to the left, numbers to the right.
-        sides = [
-            f"{'<' if i in (0, 1, 7) else '>'}{w}" for i, w in enumerate(widths)
-        ]
-        lines = ["  ".join(map(format, row, sides)).rstrip() for row in rows]
-        return "\n".join(lines)
+        sides = [f"{s}{w}" for s, w in zip(_SIDES, widths, strict=True)]
+        return "\n".join(
+            "  ".join(map(format, row, sides)).rstrip() for row in rows
+        )
 
     __repr__ = __str__
 
 
 def report(model: keras.Layer) -> Report:
-    """Shows what the adaptive regularizers of a model have learned.
-
-    Args:
-        model: a fitted model or layer with adaptive regularizers.
-
-    Returns:
-        A `Report`: a list with a `WeightReport` for every weight, which
-        prints as a table.
-
-    Example:
+    """A list of `WeightReport`s, one per weight, which prints as a table.
 
     ```python
     print(kl.regularizers.report(model))

@@ -58,10 +58,8 @@ def next_scales(
     if not all(np.isfinite(p).all() for p in products):
         return scales
     # Weights of one strength count together.
-    slope = (
-        sum(map(np.sum, products)) if prior.group == "model" else products[0]
-    )
-    move = step(slope, rate)
+    total = sum(map(np.sum, products))
+    move = step(total if prior.group == "model" else products[0], rate)
     return [
         s * np.exp(-move / prior.order) if p.any() else s
         for s, p in zip(scales, products, strict=True)

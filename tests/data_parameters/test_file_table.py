@@ -388,12 +388,14 @@ class TestCheckpoints:
         assert_at_step(loaded, again, expected[10])
         assert np.array_equal(np.load(tmp_path / "scale.npy"), again.state())
 
-    def test_backup_resumes_to_the_same_numbers(self, tmp_path, expected):
+    @pytest.mark.parametrize("kind", ["file", "memory"])
+    def test_backup_resumes_to_the_same_numbers(self, tmp_path, expected, kind):
         def stop():
             raise KeyboardInterrupt
 
         for first in (True, False):
-            model, scale = make(tmp_path / "scale.npy")
+            path = tmp_path / "scale.npy" if kind == "file" else None
+            model, scale = make(path)
             backup = keras.callbacks.BackupAndRestore(str(tmp_path / "backup"))
             if not first:
                 fit(model, backup, epochs=2)

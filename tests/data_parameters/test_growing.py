@@ -8,30 +8,12 @@ import numpy as np
 import pytest
 
 import keras_likelihood as kl
-from keras_likelihood.data_parameters import FileTable
-
-ROWS = 40
-
-
-def make(path=None, **options):
-    table = path and FileTable(path)
-    scale = kl.DataParameter(ROWS, dimension="element", table=table, **options)
-    inputs = keras.Input((3,))
-    outputs = keras.layers.Dense(2, kernel_initializer="ones")(inputs)
-    model = kl.LikelihoodModel(inputs, outputs)
-    model.compile("sgd", loss=kl.losses.NormalLoss(scale=scale))
-    return model, scale
-
-
-def example_data():
-    rng = np.random.default_rng(3)
-    x = rng.normal(size=(ROWS, 3)).astype("float32")
-    return x, rng.normal(size=(ROWS, 2)).astype("float32")
-
-
-def fit(model, *callbacks):
-    x, y = example_data()
-    model.fit(x, kl.indexed(y), callbacks=[*callbacks], verbose=0)
+from tests.data_parameters.test_file_table import (
+    ROWS,
+    example_data,
+    fit,
+    make,
+)
 
 
 class Append(keras.callbacks.Callback):

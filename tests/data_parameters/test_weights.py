@@ -43,15 +43,14 @@ class Batch(keras.utils.PyDataset):
         return 1
 
     def __getitem__(self, number):
-        return INPUTS, LABELS, WEIGHTS
+        return INPUTS, kl.indexed(LABELS), WEIGHTS
 
 
 @pytest.mark.usefixtures("step_by_step")
 def test_a_data_set_has_its_own_weights(expected):
-    data = kl.indexed(Batch())
     with pytest.raises(ValueError, match="`class_weight` must be None with"):
-        train(data, class_weight={0: 0.5, 2: 3.0})
-    rows, loss = train(data)
+        train(Batch(), class_weight={0: 0.5, 2: 3.0})
+    rows, loss = train(Batch())
     np.testing.assert_allclose(rows, expected[0], rtol=1e-5, atol=1e-7)
     assert loss == pytest.approx(expected[1], rel=1e-5)
 
@@ -72,6 +71,7 @@ def test_weights_by_output():
             keras.optimizers.SGD(0.0),
             loss={"a": kl.losses.NormalLoss(scale=scale), "b": "mse"},
         )
+        assert list(model.data_parameters) == ["a_scale"]
         history = model.fit(
             INPUTS,
             kl.indexed({"a": y, "b": y}),

@@ -136,37 +136,13 @@ def test_fit_gives_its_held_out_rows(cls, how, data):
 
 
 def test_a_share_needs_arrays(data):
-    class Batches(keras.utils.PyDataset):
-        def __len__(self):
-            return 2
-
-        def __getitem__(self, i):
-            return data
-
     model = model_with(regularizers.DRidge(num_examples=64))
     learn = regularizers.LearnScales(held_out=0.5)
     with pytest.raises(ValueError, match=r"Received: held_out=0.5 and Batches"):
-        model.fit(Batches(), callbacks=[learn], verbose=0)
-    for name, value in (("held_out", 2), ("rate", 0.0), ("moves", 0)):
+        model.fit(Batches(*data), callbacks=[learn], verbose=0)
+    for name, value in (("held_out", 2), ("rate", 0.0)):
         with pytest.raises(ValueError, match=rf"`{name}` .* Received: {value}"):
             regularizers.LearnScales(**{name: value})
-
-
-@pytest.mark.few(0)
-def test_a_data_parameter_may_be_beside_it(data):
-    x, y = data
-    prior = regularizers.DRidge(num_examples=48)
-    scale = kl.DataParameter(num_examples=48)
-    model = model_with(prior, kl.losses.NormalLoss(scale=scale))
-    model.fit(
-        x[:48],
-        kl.indexed(y[:48]),
-        batch_size=4,
-        epochs=4,
-        validation_data=(x[48:], y[48:]),
-        verbose=0,
-    )
-    assert prior.scale() != 1.0
 
 
 def test_metrics_do_not_count_held_out_rows(data):

@@ -138,8 +138,3 @@ def test_a_report_reads_as_a_table(rng):
         "weight prior weights effective off scale strength rows".split()
     )
     assert row.split()[:3] == ["first/kernel", "DRidge", "20"]
-
-
-def test_a_model_without_priors_has_an_empty_report():
-    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-    assert regularizers.report(model) == []

@@ -12,8 +12,6 @@ matplotlib.use("Agg")
 
 
 def test_every_weight_is_drawn(tmp_path):
-    from keras_likelihood.plots.prior_scales import plot_prior_scales
-
     layer = keras.layers.Dense(
         2, kernel_regularizer=regularizers.MultiLasso(num_examples=100)
     )
@@ -22,7 +20,7 @@ def test_every_weight_is_drawn(tmp_path):
     kernel = np.full((5, 2), 1.0, dtype="float32")
     kernel[3:] = 0.0
     layer.kernel.assign(kernel)
-    ax = plot_prior_scales(model)
+    ax = kl.plots.plot_prior_scales(model)
     on, off = (c.get_offsets() for c in ax.collections)
     assert (len(on), len(off)) == (6, 4)
     np.testing.assert_allclose(on[:, 0], 1.0)
@@ -32,16 +30,12 @@ def test_every_weight_is_drawn(tmp_path):
 
 
 def test_a_model_without_adaptive_weights_is_refused():
-    from keras_likelihood.plots.prior_scales import plot_prior_scales
-
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     with pytest.raises(ValueError, match="Received: sequential.* with none"):
-        plot_prior_scales(model)
+        kl.plots.plot_prior_scales(model)
 
 
 def test_all_layers_are_drawn_and_large_ones_in_part():
-    from keras_likelihood.plots.prior_scales import plot_prior_scales
-
     layers = [
         keras.layers.Dense(
             n, kernel_regularizer=regularizers.DRidge(num_examples=100)
@@ -51,15 +45,13 @@ def test_all_layers_are_drawn_and_large_ones_in_part():
     model = keras.Sequential([keras.Input((50,)), *layers])
     for layer in layers:
         layer.kernel_regularizer.build(layer.kernel.shape)
-    ax = plot_prior_scales(model)
+    ax = kl.plots.plot_prior_scales(model)
     drawn = [len(c.get_offsets()) for c in ax.collections]
     assert sum(drawn[:2]) == sum(drawn[2:]) == 2000
     matplotlib.pyplot.close(ax.figure)
 
 
 def test_strengths_are_drawn_over_the_epochs(rng):
-    from keras_likelihood.plots.prior_scales import plot_strengths
-
     x = rng.standard_normal((40, 3)).astype("float32")
     inputs = features = keras.Input((3,))
     for units in (4, 1):
@@ -68,9 +60,9 @@ def test_strengths_are_drawn_over_the_epochs(rng):
     model = kl.LikelihoodModel(inputs, features)
     model.compile("sgd", loss=kl.losses.NormalLoss(scale=1.0))
     with pytest.raises(ValueError, match="Received: .* without epochs"):
-        plot_strengths(model)
+        kl.plots.plot_strengths(model)
     model.fit(x, x[:, :1], epochs=3, verbose=0)
-    ax = plot_strengths(model)
+    ax = kl.plots.plot_strengths(model)
     (line,) = ax.lines
     np.testing.assert_allclose(line.get_ydata(), prior.history)
     assert line.get_label().endswith("and 1 more (4 training rows)")
