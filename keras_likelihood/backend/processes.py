@@ -26,6 +26,13 @@ def gather_replicas(x: Any) -> Tensor:
     return tf.distribute.get_replica_context().all_gather(x, axis=0)
 
 
+def parts_of_data() -> int:
+    """Number of processes that each pass their own examples to `fit`."""
+    distribution = keras.distribution.distribution()
+    is_whole = distribution is None or distribution.auto_shard_dataset
+    return 1 if is_whole else int(distribution.num_processes)
+
+
 def refuse_workers(model: Any) -> None:
     """Raises an error for several workers, which Keras 3 does not support."""
     strategy = getattr(model, "distribute_strategy", None)

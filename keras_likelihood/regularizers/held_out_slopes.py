@@ -80,7 +80,7 @@ class HeldOutSlopes:
             )
             for rows in order
         ]
-        self._batches = itertools.cycle(batches)
+        self._batches, self._example = itertools.cycle(batches), batches[0]
 
     def prepare(self) -> None:
         """Begins to compile on JAX, while the training step is compiled.
@@ -91,7 +91,7 @@ class HeldOutSlopes:
         if not is_jax or keras.distribution.distribution():
             return
         if self._size not in self._programs:
-            lowered = self._run.lower(*self._arguments())
+            lowered = self._run.lower(*self._arguments(self._example))
             pool = concurrent.futures.ThreadPoolExecutor(1)
             self._programs[self._size] = pool.submit(lowered.compile)
             pool.shutdown(wait=False)
@@ -103,7 +103,8 @@ class HeldOutSlopes:
         """
         before, program = self._latest, self._programs.get(self._size)
         run = program.result() if program else self._run
-        self._latest, self._means = run(*self._arguments())
+        arguments = self._arguments(next(self._batches))
+        self._latest, self._means = run(*arguments)
         if before is None:
             return None
         ends = np.cumsum([*map(math.prod, self._shapes)])[:-1]
@@ -111,13 +112,13 @@ class HeldOutSlopes:
         *slopes, freedom, precision = map(np.reshape, parts, self._shapes)
         return Slopes(slopes, freedom, precision)
 
-    def _arguments(self) -> tuple[Any, ...]:
+    def _arguments(self, rows: Any) -> tuple[Any, ...]:
         # Operations on each variable would take longer than the call.
         values, others, means = (
             keras.tree.map_structure(ops.convert_to_tensor, part)
             for part in (self._weights, self._others, self._means)
         )
-        return values, others, means, next(self._batches)
+        return values, others, means, rows
 
     def _update(
         self, values: list[Any], others: list[Any], means: Any, rows: Any

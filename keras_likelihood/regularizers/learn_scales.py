@@ -9,6 +9,7 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.private import mask_of
+from keras_likelihood.backend.processes import parts_of_data
 from keras_likelihood.backend.training_rows import Rows, check_rows, is_arrays
 from keras_likelihood.backend.types import Array
 from keras_likelihood.likelihoods.checks import check_argument, to_float64
@@ -156,8 +157,9 @@ class LearnScales(keras.callbacks.Callback):
         readable = self._rows or self._held_out
         per_row = terms_per_row(model, readable) if readable else 1.0
         if self._rows and (count := self._rows.count(steps)):
+            terms = count * per_row * parts_of_data()
             for weight in weights:
-                weight.regularizer.count_terms(count * per_row)
+                weight.regularizer.count_terms(terms)
         learns = model, getattr(model, "loss", None), *weights
         if [*map(id, learns)] != [*map(id, self._learns)]:
             self._learns, self._weights, self._due = learns, weights, 0
