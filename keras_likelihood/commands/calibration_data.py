@@ -15,9 +15,7 @@ from keras_likelihood.recalibration.graphs import (
     ClassifierGraph,
     RegressorGraph,
 )
-from keras_likelihood.recalibration.regression.regressor import (
-    location_and_scale,
-)
+from keras_likelihood.recalibration.regression import location_and_scale
 
 Data: TypeAlias = dict[str, Any]
 
@@ -69,7 +67,9 @@ def task_of_model(
     if not is_regressor:
         changes = getattr(args, "change_classes", False)
         options = {"changes_classes": changes}
-        return ClassifierTask(fitted_to, judged_on, graph.extend, **options)
+        return ClassifierTask(
+            fitted_to, judged_on, graph.calibrated_model, **options
+        )
 
     def calibrated_model(recalibrator: Any) -> Any:
         recalibrator.fit(model, val["x"], val["y"], features=args.features)
@@ -103,7 +103,7 @@ def _outputs(graph: Any, data: Data) -> Data:
     own, features, y, _ = graph.outputs(data["x"], data["y"], None, 256)
     if isinstance(graph, ClassifierGraph):
         return {"own": own, "features": features, "y": y}
-    if graph.features is graph.prediction:
+    if graph.tensors.get("features") is graph.prediction:
         features = None
     outputs = {"own": own.as_numpy(), "features": features, "y": y}
     return outputs | {"has_scale": graph.has_scale}

@@ -8,6 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from keras_likelihood.backend.extras import extras_for
+from keras_likelihood.conformal.adaptive import AdaptiveIntervals
 from keras_likelihood.conformal.models import (
     ConformalClassifier,
     ConformalRegressor,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from keras_likelihood.conformal.conformal_sets import ConformalSets
 
 __all__ = [
+    "AdaptiveIntervals",
     "ConformalClassifier",
     "ConformalDistribution",
     "ConformalIntervals",

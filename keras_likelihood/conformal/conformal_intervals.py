@@ -13,11 +13,11 @@ from keras_likelihood.likelihoods import Likelihood, LocationScale, Normal
 from keras_likelihood.likelihoods.checks import check_argument, to_float64
 from keras_likelihood.recalibration import inputs
 from keras_likelihood.recalibration.graphs import RegressorGraph, as_tensor
-from keras_likelihood.recalibration.regression.regressor import (
+from keras_likelihood.recalibration.regression import (
     as_column,
     location_and_scale,
 )
-from keras_likelihood.recalibration.regression.residual_shape import widest
+from keras_likelihood.recalibration.residual_shape import widest
 
 _LEAST = 25
 """Smallest number of examples that is split to choose the trust."""
@@ -30,40 +30,32 @@ _MIDDLE, _SPREAD = 0.5, 0.3
 
 def choose_trust(
     distribution: Likelihood, y: Array, trust: Any, seed: int
-) -> tuple[Array, dict[str, Array], Array]:
-    """Returns `(trust, units, kept)`.
+) -> tuple[Array, Array, Array]:
+    """Returns `(trust, unit, kept)`.
 
     The first two are as in `tempered`, with an entry for each output. `kept`
     is a mask of the rows that are left for calibration.
     """
-    auto = trust == "auto"
-    kept = np.ones(len(y), bool)
-    values = {}
-    if trust != 1 and isinstance(distribution, LocationScale):
-        for name in [p.name for p in distribution.parameters]:
-            value = to_float64(getattr(distribution, name))
-            values[name] = np.broadcast_to(value, y.shape)
-    if values and all(np.ptp(v, axis=0).max() == 0 for v in values.values()):
+    kept, one, auto = np.ones(len(y), bool), np.array(1.0), trust == "auto"
+    if trust == 1 or not isinstance(distribution, LocationScale):
+        return one, one, kept
+    scale = np.broadcast_to(to_float64(distribution.scale), y.shape)
+    residuals = y - to_float64(distribution.prediction)
+    if np.ptp(scale, axis=0).max() == 0:
         # The unit of the targets must not matter.
-        units = {name: value[0] for name, value in values.items()}
-        size = np.abs(y - to_float64(distribution.prediction))
-        size = np.median(size, axis=0)
-        units["scale"] = np.where(size > 0, size, units["scale"])
-        return np.zeros(y.shape[1:]), units, kept
-    if not values or (auto and len(y) < _LEAST):
-        return np.array(1.0), {}, kept
+        size = np.median(np.abs(residuals), axis=0)
+        return np.zeros(y.shape[1:]), np.where(size > 0, size, scale[0]), kept
+    if auto and len(y) < _LEAST:
+        return one, one, kept
     order = np.random.default_rng(seed).permutation(len(y))
-    # One example is enough for the units, but not for the trust.
+    # One example is enough for the unit, but not for the trust.
     rows = order[: len(y) // _SHARE if auto else 1]
     kept[rows] = False
-    units = {name: np.median(v[rows], axis=0) for name, v in values.items()}
     shares = np.full(y.shape[1:], 1.0 if auto else trust)
-    if auto:
-        residuals = y - to_float64(distribution.prediction)
-        for place in np.ndindex(shares.shape):
-            at = (rows, *place)
-            shares[place] = fit_trust(residuals[at], values["scale"][at])
-    return shares, units, kept
+    for place in np.ndindex(shares.shape) if auto else ():
+        at = (rows, *place)
+        shares[place] = fit_trust(residuals[at], scale[at])
+    return shares, np.median(scale[rows], axis=0), kept
 
 
 def fit_trust(residuals: Array, scale: Array) -> float:
@@ -105,13 +97,12 @@ class ConformalIntervals:
     for training or were selected.
 
     Networks overfit their scales. So a predicted scale is first raised to a
-    power, its `trust`, and other parameters are moved towards their median by
-    the same share. The trust is chosen on a fifth of the calibration examples,
-    which do not count for the guarantee. Fewer than 25 examples are not split.
+    power, its `trust`, which is chosen on a fifth of the calibration examples.
+    These do not count for the guarantee. Fewer than 25 examples are not split.
 
     Args:
         trust: `"auto"` (default), or a number in [0, 1]. With 1 the scales are
-            used as predicted. With 0 all intervals have the same width.
+            used as predicted. With 0 all scales are equal.
         seed: the random seed of the split. Defaults to 0.
 
     Attributes set by fitting:
@@ -163,7 +154,7 @@ class ConformalIntervals:
         distribution, _, y, weight = graph.outputs(x, y, None, batch_size)
         inputs.refuse_weights(weight)
         self.fit_distribution(distribution, y, groups=groups)
-        self.model = graph.extend(self)
+        self.model = graph.calibrated_model(self)
         return self
 
     def extend(self, model: Any) -> Self:
@@ -172,13 +163,13 @@ class ConformalIntervals:
         Use it with out-of-fold distributions, which no single model predicts.
         It sets `model` and returns self.
         """
-        self.model = RegressorGraph(model).extend(self)
+        self.model = RegressorGraph(model).calibrated_model(self)
         return self
 
     def fit_scores(self, scores: Array) -> Self:
         """Calibrates by scores `(n, units)` of full trust; returns self."""
         self.trust_ = np.array(1.0)
-        self._units: dict[str, Array] = {}
+        self._unit = np.array(1.0)
         self.scores_ = conformal_scores.CalibrationScores.of(scores)
         return self
 
@@ -210,11 +201,11 @@ class ConformalIntervals:
         """
         started = time.perf_counter()
         y = conformal.checked_targets(y, distribution)
-        self.trust_, self._units, kept = choose_trust(
+        self.trust_, self._unit, kept = choose_trust(
             distribution, y, self.trust, self.seed
         )
-        found = conformal.tempered(distribution, self.trust_, self._units)
-        scores = conformal.interval_scores(found, y)[kept]
+        used = conformal.tempered(distribution, self.trust_, self._unit)
+        scores = conformal.interval_scores(used, y)[kept]
         if groups is not None:
             groups = conformal_scores.as_groups(groups, len(kept))[kept]
         self.scores_ = conformal_scores.CalibrationScores.of(scores, groups)
@@ -232,17 +223,14 @@ class ConformalIntervals:
     ) -> conformal.ConformalDistribution:
         """Returns a distribution with a calibrated `interval(coverage)`.
 
-        Args:
-            prediction: a `Likelihood`, or as in `fit_arrays`.
-            scale, groups: as in `fit_arrays`.
+        `prediction` is a `Likelihood`, or an array as in `fit_arrays`, like the
+        other arguments.
         """
         inputs.check_fitted(self, "scores_", "calibrate")
         if not isinstance(prediction, Likelihood):
             prediction = _normal(prediction, scale)
-        distribution = conformal.tempered(prediction, self.trust_, self._units)
-        return conformal.ConformalDistribution(
-            distribution, self.scores_, groups
-        )
+        used = conformal.tempered(prediction, self.trust_, self._unit)
+        return conformal.ConformalDistribution(used, self.scores_, groups)
 
     def interval(
         self, x: Any, coverage: float = 0.9, *, groups: Any = None
@@ -256,7 +244,7 @@ class ConformalIntervals:
         settings = {
             "likelihood": graph.likelihood.name(),
             "trust": self.trust_.tolist(),
-            "units": {k: v.tolist() for k, v in self._units.items()},
+            "unit": self._unit.tolist(),
         }
         keep = conformal_scores.ConformalScores.holding(
             self.scores_, settings, name="prediction_with_scores"

@@ -40,10 +40,6 @@ class ConformalSets:
 
     Args:
         score: `"aps"` (default), `"raps"` or `"lac"`.
-        penalty: for `"raps"`, the penalty per additional class, `>= 0`.
-            Defaults to 0.01, as in the paper.
-        free_classes: for `"raps"`, the number of classes without penalty.
-            Defaults to 5, as in the paper.
         allow_empty: whether a `"lac"` set may be empty. Defaults to False:
             every set contains the most probable class, so the coverage may be
             higher than requested.
@@ -65,18 +61,11 @@ class ConformalSets:
     model_class: ClassVar = ConformalClassifier
 
     score: str = "aps"
-    penalty: float = 0.01
-    free_classes: int = 5
     allow_empty: bool = False
 
     def __post_init__(self) -> None:
-        for name, fits, allowed in (
-            ("score", self.score in SCORES, f"one of {SCORES}"),
-            ("penalty", self.penalty >= 0, ">= 0"),
-            ("free_classes", self.free_classes >= 0, ">= 0"),
-        ):
-            check_argument(name, getattr(self, name), fits, allowed)
-        self.free_classes = int(self.free_classes)
+        fits, allowed = self.score in SCORES, f"one of {SCORES}"
+        check_argument("score", self.score, fits, allowed)
 
     def fit(
         self,
@@ -110,17 +99,17 @@ class ConformalSets:
         logits, _, y, weight = graph.outputs(x, y, None, batch_size)
         inputs.refuse_weights(weight)
         self.fit_arrays(logits, y, groups=groups)
-        self.model = graph.extend(self)
+        self.model = graph.calibrated_model(self)
         return self
 
     def extend(self, model: Any, *, from_logits: bool | None = None) -> Self:
         """Adds the calibration to a Keras classifier, after `fit_arrays`.
 
         Use it with out-of-fold probabilities, which no single model predicts.
-        It sets `model` and returns self. Arguments are as in `fit`.
+        It sets `model` and returns self.
         """
         graph = ClassifierGraph(model, from_logits=from_logits)
-        self.model = graph.extend(self)
+        self.model = graph.calibrated_model(self)
         return self
 
     def fit_arrays(
@@ -146,9 +135,7 @@ class ConformalSets:
         self.by_class_ = isinstance(groups, str) and groups == "class"
         if self.by_class_:
             groups = labels
-        scores = conformal.class_scores(
-            p, self.score, self.penalty, self.free_classes
-        )
+        scores = conformal.class_scores(p, self.score)
         true = np.take_along_axis(scores, labels[..., None], axis=-1)[..., 0]
         self.scores_ = conformal_scores.CalibrationScores.of(true, groups)
         self.report_ = {

@@ -48,8 +48,7 @@ class ConformalSet(_AtBound):
 class ConformalClassifier(keras.Model):
     """A Keras model with calibrated prediction sets.
 
-    `kl.conformal.ConformalSets` creates it. Its outputs are probabilities. It
-    is saved and loaded like any Keras model.
+    `kl.conformal.ConformalSets` creates it. Its outputs are probabilities.
 
     ```python
     model = keras.saving.load_model("conformal.keras")
@@ -103,7 +102,6 @@ class ConformalRegressor(RecalibratedRegressor):
 
     `kl.conformal.ConformalIntervals` creates it. It has the outputs of
     the calibrated model: the prediction and the parameters of its likelihood.
-    It is saved and loaded like any Keras model.
 
     ```python
     model = keras.saving.load_model("conformal.keras")

@@ -10,7 +10,11 @@ from keras_likelihood import likelihoods
 from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.conformal.scores import CalibrationScores
 from keras_likelihood.likelihoods import Likelihood, Quantiles
-from keras_likelihood.likelihoods.checks import as_numbers, to_float64
+from keras_likelihood.likelihoods.checks import (
+    as_numbers,
+    check_argument,
+    to_float64,
+)
 from keras_likelihood.likelihoods.output import distribution_of
 
 SCORES = ("aps", "raps", "lac")
@@ -19,17 +23,11 @@ _ROUNDED = 1e-5
 """Maximum relative rounding error of a probability on any backend."""
 
 
-def class_scores(
-    p: Any,
-    score: str,
-    penalty: float = 0.0,
-    free_classes: int = 0,
-    slack: float = 0.0,
-) -> Any:
+def class_scores(p: Any, score: str, slack: float = 0.0) -> Any:
     """Scores of all classes. A larger score is a worse fit.
 
         aps:  probability of the classes likelier than c, minus 1
-        raps: aps + penalty * max(0, rank of c - free_classes)
+        raps: aps + 0.01 * max(0, rank of c - 5)
         lac:  -log(probability of c)
 
     `p` is a NumPy array or a tensor. The score `aps` sums probabilities from
@@ -37,20 +35,22 @@ def class_scores(
     class has probability 1. `slack` is a relative rounding error of `p`, by
     which scores are reduced.
     """
-    is_numpy = isinstance(p, np.ndarray)
-    xp: Any = np if is_numpy else keras.ops
+    xp, is_numpy = _library_of(p), isinstance(p, np.ndarray)
     if score == "lac":
         tiny = float(np.finfo("float32").tiny)
         return -xp.log(xp.maximum(p, tiny)) - slack
-    stable = {"kind": "stable"} if is_numpy else {}
-    order = xp.argsort(-p, axis=-1, **stable)
+    order = xp.argsort(-p, axis=-1, **({"kind": "stable"} if is_numpy else {}))
     falling = xp.flip(xp.take_along_axis(p, order, axis=-1), axis=-1)
     rest = xp.flip(xp.cumsum(falling, axis=-1), axis=-1)
-    beyond = np.maximum(np.arange(1, p.shape[-1] + 1) - free_classes, 0)
-    penalties = (1 - slack) * penalty * beyond * (score == "raps")
+    beyond = np.maximum(np.arange(1, p.shape[-1] + 1) - 5, 0)
+    penalties = (1 - slack) * 0.01 * beyond * (score == "raps")
     scores = penalties.astype(keras.backend.standardize_dtype(p.dtype))
     scores = xp.subtract(scores, (1 + slack) * rest)
     return xp.take_along_axis(scores, xp.argsort(order, axis=-1), axis=-1)
+
+
+def _library_of(p: Any) -> Any:
+    return np if isinstance(p, np.ndarray) else keras.ops
 
 
 def sets_within(p: Any, bound: Any, settings: dict[str, Any]) -> Any:
@@ -59,9 +59,8 @@ def sets_within(p: Any, bound: Any, settings: dict[str, Any]) -> Any:
     `p` is a NumPy array or a tensor of this shape. Scores are reduced by the
     rounding error of the probabilities, so equal inputs get equal sets.
     """
-    xp: Any = np if isinstance(p, np.ndarray) else keras.ops
-    used = {n: settings[n] for n in ("score", "penalty", "free_classes")}
-    scores = class_scores(p, **used, slack=_ROUNDED)
+    xp = _library_of(p)
+    scores = class_scores(p, settings["score"], _ROUNDED)
     limits = np.asarray(bound, keras.backend.standardize_dtype(p.dtype))
     limits = limits if settings["by_class"] else limits[..., None]
     sets = xp.less_equal(scores, limits)
@@ -74,7 +73,7 @@ def sets_within(p: Any, bound: Any, settings: dict[str, Any]) -> Any:
 
 def both_answers(p: Any) -> Any:
     """Probabilities of all classes, even if `p` only contains class 1."""
-    xp: Any = np if isinstance(p, np.ndarray) else keras.ops
+    xp = _library_of(p)
     p = p[:, None] if len(p.shape) == 1 else p
     return xp.concatenate([1 - p, p], axis=-1) if p.shape[-1] == 1 else p
 
@@ -105,11 +104,9 @@ def set_bound(
     """The bound of sets `(n, ..., classes)`; by class it is `(classes,)`."""
     if not settings["by_class"]:
         return scores.threshold(coverage, groups, shape[0])
-    if groups is not None:
-        raise ValueError(
-            "`groups` must be None, because the groups of this calibration are "
-            f"the classes. Received: {type(groups).__name__}"
-        )
+    received, allowed = type(groups).__name__, "None, because the groups of "
+    allowed += "this calibration are the classes"
+    check_argument("groups", received, groups is None, allowed)
     return scores.threshold(coverage, np.arange(shape[-1]), shape[-1])
 
 
@@ -163,7 +160,15 @@ def interval_within(
     They are float64 NumPy arrays, or tensors if `xp` is `keras.ops`.
     """
     as_values: Any = to_float64 if xp is np else xp.convert_to_tensor
-    lower, upper = map(as_values, _inner_interval(distribution, bound))
+    tail = 0.5 * (1 - np.minimum(bound, LEVEL)) * (1 - _ROUNDING)
+    if tail.size == 1:
+        # `interval` computes only one quantile of a symmetric density.
+        inner = distribution.interval(1 - 2 * tail.item())
+    else:
+        dtype = keras.backend.standardize_dtype(distribution.prediction.dtype)
+        tail = tail.astype(dtype)
+        inner = distribution.quantile(tail), distribution.quantile(1 - tail)
+    lower, upper = map(as_values, inner)
     further = np.maximum(bound - LEVEL, 0) * (1 + 1e-6)
     if further.any():
         first, last = map(as_values, distribution.interval(LEVEL))
@@ -172,17 +177,6 @@ def interval_within(
         spread = xp.multiply(spread, further.astype(dtype))
         lower, upper = lower - spread, upper + spread
     return lower, upper
-
-
-def _inner_interval(distribution: Likelihood, bound: Array) -> tuple[Any, Any]:
-    """The central interval of coverage `bound`, at most 0.998."""
-    tail = 0.5 * (1 - np.minimum(bound, LEVEL)) * (1 - _ROUNDING)
-    if tail.size == 1:
-        # `interval` computes only one quantile of a symmetric density.
-        return distribution.interval(1 - 2 * tail.item())
-    dtype = keras.backend.standardize_dtype(distribution.prediction.dtype)
-    tail = tail.astype(dtype)
-    return distribution.quantile(tail), distribution.quantile(1 - tail)
 
 
 def interval_scores(distribution: Likelihood, y: Any) -> Array:
@@ -210,33 +204,22 @@ def predicted(output: Tensor, settings: dict[str, Any]) -> Likelihood:
     """The tempered distribution for the output of a calibrated model."""
     kind = likelihoods.get(settings["likelihood"])
     distribution = distribution_of(kind, output)
-    return tempered(distribution, settings["trust"], settings["units"])
+    return tempered(distribution, settings["trust"], settings["unit"])
 
 
-def tempered(
-    distribution: Likelihood, trust: Any, units: dict[str, Any]
-) -> Likelihood:
-    """The distribution with parameters shrunk towards `units` by `trust`.
-
-    scale' = unit * (scale / unit)^trust
-    other' = unit + trust * (other - unit)
-    """
+def tempered(distribution: Likelihood, trust: Any, unit: Any) -> Likelihood:
+    """The distribution with a scale of `unit * (scale / unit)^trust`."""
     if np.all(np.asarray(trust) == 1):
         return distribution
-    ops, values = keras.ops, {}
-    for name, unit in units.items():
-        value = ops.convert_to_tensor(getattr(distribution, name), "float32")
-        unit = ops.convert_to_tensor(np.asarray(unit, "float32"))
-        share = ops.convert_to_tensor(np.asarray(trust, "float32"))
-        if name == "scale":
-            values[name] = unit * ops.power(value / unit, share)
-        else:
-            values[name] = unit + share * (value - unit)
-        if len(unit.shape) and not len(value.shape):
-            ones = len(distribution.prediction.shape) - len(unit.shape)
-            shape = (1,) * ones + tuple(unit.shape)
-            values[name] = ops.reshape(values[name], shape)
-    return type(distribution)(distribution.prediction, **values)
+    ops, values = keras.ops, distribution.values()
+    scale, unit, trust = (
+        ops.convert_to_tensor(value, "float32")
+        for value in (values["scale"], unit, trust)
+    )
+    scale = unit * ops.power(scale / unit, trust)
+    missing = len(distribution.prediction.shape) - len(scale.shape)
+    scale = ops.reshape(scale, (1,) * missing + scale.shape)
+    return type(distribution)(**{**values, "scale": scale})
 
 
 def checked_targets(y: Any, distribution: Likelihood) -> Array:

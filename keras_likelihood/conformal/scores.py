@@ -68,16 +68,15 @@ class CalibrationScores:
         labels = self.labels
         allowed = f"labels among {labels[:10]}" if labels else "None"
         fits = (groups is None) == (labels is None)
-        check_argument(
-            "groups", groups, fits, f"{allowed}, as in the calibration"
-        )
+        allowed += ", as in the calibration"
+        check_argument("groups", groups, fits, allowed)
         if labels is None:
             return np.asarray(self._of_group(0, coverage))[None]
-        groups = as_groups(groups, count)
-        unknown = np.setdiff1d(groups, labels)[:5].tolist()
-        allowed = f"among the labels of the calibration, {labels[:10]}"
+        present, index = np.unique(
+            as_groups(groups, count), return_inverse=True
+        )
+        unknown = np.setdiff1d(present, labels)[:5].tolist()
         check_argument("groups", unknown, not unknown, allowed)
-        present, index = np.unique(groups, return_inverse=True)
         places = map(labels.index, present.tolist())
         return np.stack([self._of_group(i, coverage) for i in places])[index]
 
@@ -132,17 +131,16 @@ class ConformalScores(keras.Layer):
         self.settings = dict(settings)
         self._labels = None if labels is None else list(labels)
         self._sizes = list(sizes)
-        self.values = self.add_weight(
-            name="scores", shape=shape, trainable=False, dtype="float32"
-        )
+        options = {"trainable": False, "dtype": "float32"}
+        self.values = self.add_weight(shape, name="scores", **options)
 
     @classmethod
     def holding(
-        cls, scores: CalibrationScores, settings: dict[str, Any], **kwargs: Any
+        cls, scores: CalibrationScores, settings: dict[str, Any], name: str
     ) -> "ConformalScores":
         """Creates a layer with these scores."""
         values, labels = scores.values, scores.labels
-        layer = cls(values.shape, settings, labels, scores.sizes, **kwargs)
+        layer = cls(values.shape, settings, labels, scores.sizes, name=name)
         layer.values.assign(values.astype("float32"))
         return layer
 

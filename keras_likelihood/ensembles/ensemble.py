@@ -1,6 +1,7 @@
 """Deep ensembles, trained and used as one model."""
 
 import warnings
+from typing import Any
 
 import keras
 import numpy as np
@@ -8,6 +9,7 @@ from keras import ops
 
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.registration import serializable
+from keras_likelihood.backend.types import Tensor
 from keras_likelihood.layers.target_units import collect_targets
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.likelihoods.mixture import EnsembleDistribution
@@ -25,40 +27,30 @@ class MemberOutputs(keras.Layer):
     For softmax and Bernoulli the mean is over probabilities, not over logits.
     """
 
-    def __init__(self, likelihood=None, **kwargs):
+    def __init__(self, likelihood: Any = None, **kwargs: Any) -> None:
         super().__init__(**{"dtype": keras.config.floatx(), **kwargs})
         self.likelihood = likelihood and likelihoods.get(likelihood)
         self.supports_masking = True
 
-    def call(self, outputs):
-        members = [split_output(output) for output in outputs]
-        predictions = [prediction for prediction, _ in members]
-        parameters = list(zip(*(values for _, values in members), strict=True))
-        return (
-            self._pooled(predictions, parameters),
-            *(ops.concatenate(v, axis=-1) for v in (predictions, *parameters)),
-        )
+    def call(self, outputs: list[Any]) -> tuple[Tensor, ...]:
+        predictions, parameters = zip(*map(split_output, outputs), strict=True)
+        columns = [predictions, *zip(*parameters, strict=True)]
+        pooled = sum(predictions) / len(predictions)
+        if hasattr(self.likelihood, "pooled_prediction"):
+            names = names_in_output(self.likelihood, (), len(columns) - 1)
+            stacked = [ops.stack(values, axis=-2) for values in columns]
+            values = dict(zip(("prediction", *names), stacked, strict=True))
+            pooled = self.likelihood(**values).pooled_prediction(axis=-2)
+        return pooled, *(ops.concatenate(v, axis=-1) for v in columns)
 
-    def _pooled(self, predictions, parameters):
-        if not hasattr(self.likelihood, "pooled_prediction"):
-            return sum(predictions) / len(predictions)
-        names = names_in_output(self.likelihood, (), len(parameters))
-        values = {
-            name: ops.stack(value, axis=-2)
-            for name, value in zip(names, parameters, strict=True)
-        }
-        logits = ops.stack(predictions, axis=-2)
-        return self.likelihood(logits, **values).pooled_prediction(axis=-2)
-
-    def compute_mask(self, inputs, previous_mask):
+    def compute_mask(self, inputs: list[Any], previous_mask: Any) -> Any:
         """The mask of the first member, only for the prediction."""
         mask = previous_mask[0]
         if mask is not None:
             mask, _ = split_output(mask)
-        _, parameters = split_output(inputs[0])
-        return (mask, None, *(None for _ in parameters))
+        return mask, None, *(None for _ in split_output(inputs[0])[1])
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         name = self.likelihood and self.likelihood.name()
         return {**super().get_config(), "likelihood": name}
 
@@ -75,7 +67,7 @@ class EnsembleLoss(LikelihoodLoss):
     members, by name. By default they are taken from `loss`.
     """
 
-    def __init__(self, loss, members: int, **parameters):
+    def __init__(self, loss: Any, members: int, **parameters: Any) -> None:
         if isinstance(loss, dict):
             loss = keras.saving.deserialize_keras_object(loss)
         if loss.data_parameters:
@@ -85,27 +77,23 @@ class EnsembleLoss(LikelihoodLoss):
                 "with `kl.Ensemble.from_members`. "
                 f"Received: {sorted(loss.data_parameters)} as data parameters"
             )
-        parameters = parameters or _given_parameters(loss, members)
+        kept = ("dimension", "missing", "reduction", "name", "dtype")
         super().__init__(
             EnsembleDistribution(loss.likelihood, components=members),
-            dimension=loss.dimension,
-            missing=loss.missing,
-            reduction=loss.reduction,
-            name=loss.name,
-            dtype=loss.dtype,
-            **parameters,
+            **{name: getattr(loss, name) for name in kept},
+            **(parameters or _parameters_of(loss, members)),
         )
         self.loss = loss
         self.members = members
 
-    def elementwise(self, distribution, y_true):
+    def elementwise(self, distribution: Any, y_true: Tensor) -> Tensor:
         members = distribution.members
         mean = sum(self.loss.elementwise(m, y_true) for m in members)
         mean = mean / self.members
         # The gradient is a sum, not a mean. This adds 0 to the value.
         return mean + (self.members - 1) * (mean - ops.stop_gradient(mean))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         return {
             "loss": keras.saving.serialize_keras_object(self.loss),
@@ -114,20 +102,22 @@ class EnsembleLoss(LikelihoodLoss):
         }
 
 
-def _given_parameters(loss, members: int, learn_omitted=False) -> dict:
+def _parameters_of(
+    loss: Any, members: int, learn_omitted: bool = False
+) -> dict[str, Any]:
     """Parameters of the loss of one member, repeated for all members.
 
     If the members do not predict parameters, the loss must learn the omitted
     ones.
     """
     config = loss.get_config()
-    given = {p.name: config[p.name] for p in loss.likelihood.parameters}
-    for name, value in given.items():
+    values = {p.name: config[p.name] for p in loss.likelihood.parameters}
+    for name, value in values.items():
         if value is None and learn_omitted:
-            given[name] = "global"
+            values[name] = "global"
         elif isinstance(value, list | tuple):
-            given[name] = tuple(value) * members
-    return given
+            values[name] = tuple(value) * members
+    return values
 
 
 @serializable
@@ -171,13 +161,16 @@ class Ensemble(LikelihoodModel):
     """
 
     # Keras saves the graph of a model only if it has this signature.
-    def __init__(self, *args, **kwargs):
-        if not _is_loaded(args, kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        is_graph = len(args) == 2 and not isinstance(args[1], int | float)
+        if not is_graph and "outputs" not in kwargs:
             args, kwargs = _graph_of(*args, **kwargs)
         super().__init__(*args, **kwargs)
 
     @classmethod
-    def from_members(cls, models, *, inputs=None, name=None) -> "Ensemble":
+    def from_members(
+        cls, models: Any, *, inputs: Any = None, name: str | None = None
+    ) -> "Ensemble":
         """Joins existing models, trained or not.
 
         The models become part of the ensemble: training the ensemble trains
@@ -197,13 +190,15 @@ class Ensemble(LikelihoodModel):
         """The models of the ensemble."""
         return [v for v in self.layers if v.name.startswith(_NAME)]
 
-    def adapt(self, y, *, sample_weight=None):
+    def adapt(self, y: Any, *, sample_weight: Any = None) -> None:
         """Adapts the heads of all members to the units of the targets."""
         y, sample_weight = collect_targets(y, sample_weight)
         for member in self.members:
             adapted_heads.adapt_heads(member, y, sample_weight)
 
-    def compile(self, optimizer="rmsprop", loss=None, **kwargs):
+    def compile(
+        self, optimizer: Any = "rmsprop", loss: Any = None, **kwargs: Any
+    ) -> None:
         """As `LikelihoodModel.compile`, with the loss of one member."""
         loss = with_instances(loss)
         if isinstance(loss, LikelihoodLoss):
@@ -211,8 +206,8 @@ class Ensemble(LikelihoodModel):
             parameters = split_output(self.output)[1][1:]
             if not isinstance(loss, EnsembleLoss):
                 count = len(self.members)
-                given = _given_parameters(loss, count, not parameters)
-                loss = EnsembleLoss(loss, count, **given)
+                values = _parameters_of(loss, count, not parameters)
+                loss = EnsembleLoss(loss, count, **values)
             self.get_layer(_JOINT).likelihood = loss.loss.likelihood
             count = len(parameters)
             first = self.members[0]
@@ -231,13 +226,9 @@ _NAME = "member_"
 _JOINT = "joint_output"
 
 
-def _is_loaded(args, kwargs):
-    """Whether Keras loads an ensemble, with inputs and outputs."""
-    is_graph = len(args) == 2 and not isinstance(args[1], (int, float))
-    return is_graph or "outputs" in kwargs
-
-
-def _graph_of(build, members: int = 5, *, inputs=None, name=None):
+def _graph_of(
+    build: Any, members: int = 5, *, inputs: Any = None, name: Any = None
+) -> tuple[Any, dict[str, Any]]:
     """Inputs and outputs of the ensemble, as arguments of a model."""
     if not callable(build) or isinstance(build, keras.Model):
         raise ValueError(
@@ -248,50 +239,14 @@ def _graph_of(build, members: int = 5, *, inputs=None, name=None):
     is_count = isinstance(members, int) and members >= 2
     check_argument("members", members, is_count, "a whole number >= 2")
     models = [build() for _ in range(members)]
-    kinds = sorted({type(model).__name__ for model in models})
-    fits = all(isinstance(model, keras.Model) for model in models)
-    check_argument("build", kinds, fits, "a function that returns Keras models")
     if len(set(map(id, models))) < members:
         raise ValueError(
             "`build` must return a new model in every call. "
             "Received: the same model twice"
         )
     inputs = _inputs_like(models[0]) if inputs is None else inputs
-    outputs = []
     for number, model in enumerate(models):
         model.name = f"{_NAME}{number}"
-        outputs.append(model(inputs))
-        if isinstance(outputs[-1], dict):
-            raise ValueError(
-                "The members of an ensemble must have one output, a "
-                "prediction or the output of a head. "
-                f"Received: outputs {sorted(outputs[-1])}"
-            )
-    _warn_if_equal(models)
-    head = adapted_heads.only_head(models[0])
-    joint = MemberOutputs(head and head.likelihood, name=_JOINT)
-    return (inputs, joint(outputs)), {"name": name or "ensemble"}
-
-
-def _inputs_like(model):
-    if not getattr(model, "inputs", None):
-        raise ValueError(
-            "The members do not know the shape of their inputs. Pass "
-            "`inputs=keras.Input(shape)`. Received: "
-            f"{type(model).__name__} without inputs"
-        )
-    like = model.inputs[0]
-    if not isinstance(model, keras.Sequential):
-        like = model.input
-    return keras.tree.map_structure(
-        lambda x: keras.Input(
-            batch_shape=x.shape, dtype=x.dtype, name=x.name, sparse=x.sparse
-        ),
-        like,
-    )
-
-
-def _warn_if_equal(models):
     first, second = (
         list(map(ops.convert_to_numpy, model.trainable_variables))
         for model in models[:2]
@@ -300,5 +255,30 @@ def _warn_if_equal(models):
         warnings.warn(
             "The members start from the same weights, so they will stay "
             "equal. Do not set a random seed inside `build`.",
-            stacklevel=4,
+            stacklevel=3,
         )
+    head = adapted_heads.only_head(models[0])
+    outputs = [model(inputs) for model in models]
+    if isinstance(outputs[0], dict):
+        raise ValueError(
+            "The members of an ensemble must have one output, a prediction or "
+            f"the output of a head. Received: outputs {sorted(outputs[0])}"
+        )
+    joint = MemberOutputs(head and head.likelihood, name=_JOINT)
+    return (inputs, joint(outputs)), {"name": name or "ensemble"}
+
+
+def _inputs_like(model: Any) -> Any:
+    if not getattr(model, "inputs", None):
+        raise ValueError(
+            "The members do not know the shape of their inputs. Pass "
+            "`inputs=keras.Input(shape)`. Received: "
+            f"{type(model).__name__} without inputs"
+        )
+    is_sequential = isinstance(model, keras.Sequential)
+    return keras.tree.map_structure(
+        lambda x: keras.Input(
+            batch_shape=x.shape, dtype=x.dtype, name=x.name, sparse=x.sparse
+        ),
+        model.inputs[0] if is_sequential else model.input,
+    )

@@ -1,6 +1,5 @@
 """An ensemble of networks for tables in one layer."""
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -80,18 +79,15 @@ class MemberNetworks(keras.Layer):
         names = [f"hidden_{i}" for i in range(len(self.hidden))] + ["head"]
         self._dense = []
         sizes: list[Any] = [input_shape[-1], *self.hidden, outputs]
-        pairs = itertools.pairwise(sizes)
-        for name, (size, units) in zip(names, pairs, strict=True):
+        for name, size, units in zip(names, sizes, sizes[1:], strict=False):
             spread = 0.02 if name == "head" else math.sqrt(2 / size)
-            shape: Any = (self.members, size, units)
+            shape = (self.members, size, units)
             # On JAX, the initializers of Keras would compile for each shape.
             kernel = spread * random.standard_normal(shape, "float32")
-            bias = np.zeros((self.members, 1, shape[2]), "float32")
+            bias = np.zeros((self.members, 1, units), "float32")
+            parts = {"kernel": kernel, "bias": bias}
             self._dense.append(
-                (
-                    self._add(f"{name}_kernel", kernel),
-                    self._add(f"{name}_bias", bias),
-                )
+                tuple(self._add(f"{name}_{k}", v) for k, v in parts.items())
             )
         self._start = np.zeros(outputs)
         for at, (name, constraint) in enumerate(self._constraints.items(), 1):
@@ -189,16 +185,14 @@ class MemberNetworks(keras.Layer):
         return [(kernel, bias) for kernel, bias in layers]
 
     def set_last_layer(self, kernel: Array, bias: Array) -> None:
-        for variable, value in zip(
-            self._dense[-1], (kernel, bias), strict=True
-        ):
-            variable.assign(value)
+        for at, value in enumerate((kernel, bias)):
+            self._dense[-1][at].assign(value)
 
     def scale_unit(self) -> int:
         """The number of the unit of the head that predicts the scale."""
         return 1 + list(self._constraints).index("scale")
 
-    def get_config(self) -> dict:
+    def get_config(self) -> dict[str, Any]:
         names = ("members", "classes", "hidden", "seed")
         return {
             **super().get_config(),

@@ -19,6 +19,9 @@ from keras_likelihood.reading import endings, stock_models
 from keras_likelihood.reading.loading import copy_model, load_model
 from keras_likelihood.reading.reading import likelihood_beside, too_many_outputs
 
+_LEAST = float(np.exp(-60))
+"""Smallest probability of a class, twice `recalibration.inputs.LOGIT_BOUND`."""
+
 
 class ModelGraph:
     """A copy of a trained model, to which new layers can be added.
@@ -67,26 +70,10 @@ class ModelGraph:
                 self.likelihood, self.parameters = kind.likelihood, {}
 
     def logits(
-        self,
-        from_logits: bool | None = None,
-        multi_label: bool | None = None,
-        bound: float = 30.0,
+        self, from_logits: bool | None = None, multi_label: bool | None = None
     ) -> tuple[Tensor, bool]:
         """Tempered logits `(batch, ..., units)`, and whether multi-label."""
-        ending = self.likelihood or Softmax
-        plain = issubclass(ending, Softmax | Bernoulli)
-        ordered = hasattr(ending, "class_probabilities") and not plain
-        if ordered and self.prediction.shape[-1] == 1:
-            predicted, fixed = [self.prediction], {}
-            for name, value in self.parameters.items():
-                if isinstance(value, keras.KerasTensor):
-                    predicted.append(value)
-                else:
-                    fixed[name] = np.asarray(value, "float64").tolist()
-            with full_precision():
-                of_classes = serving.ClassLogits(ending.name(), fixed)
-                self.prediction = of_classes(predicted)
-            self.likelihood, self.parameters = Softmax, {}
+        self._name_classes()
         self._refuse_regressor()
         kind = None if self.likelihood else endings.kind_of(self.prediction)
         if from_logits is None:
@@ -102,16 +89,34 @@ class ModelGraph:
         with full_precision():
             strip = not from_logits and kind in endings.PROBABILITIES
             logits, _ = endings.open_ending(self.prediction, strip)
-            if not from_logits and not (strip and logits is not None):
+            if not from_logits and (not strip or logits is None):
                 p = keras.layers.Identity()(self.prediction)
                 if multi_label or not many:
                     p = ops.clip(p, 1e-7, 1 - 1e-7)
                     logits = ops.log(p) - ops.log1p(-p)
                 else:
-                    logits = ops.log(ops.maximum(p, np.exp(-2 * bound)))
+                    logits = ops.log(ops.maximum(p, _LEAST))
             if len(logits.shape) == 1:
                 logits = keras.layers.Reshape((1,))(logits)
             return self._tempered(logits), multi_label
+
+    def _name_classes(self) -> None:
+        """Turns the output of an ordinal model into logits of its classes."""
+        kind = self.likelihood or Softmax
+        is_ordered = hasattr(kind, "class_probabilities")
+        is_ordered &= not issubclass(kind, Softmax | Bernoulli)
+        if is_ordered and self.prediction.shape[-1] == 1:
+            values, symbolic = self.parameters, keras.KerasTensor
+            fixed = {
+                name: np.asarray(value, "float64").tolist()
+                for name, value in values.items()
+                if not isinstance(value, symbolic)
+            }
+            predicted = [v for k, v in values.items() if k not in fixed]
+            with full_precision():
+                to_logits = serving.ClassLogits(kind.name(), fixed)
+                self.prediction = to_logits([self.prediction, *predicted])
+            self.likelihood, self.parameters = Softmax, {}
 
     def _refuse_regressor(self) -> None:
         kind, advice = self.likelihood or Softmax, ""

@@ -54,23 +54,6 @@ def likelihood_beside(
     return (heads[0].likelihood, heads[0]) if len(heads) == 1 else (None, None)
 
 
-def _constraint_and_start(
-    model: Any, reading: "Reading", name: str, position: int | None
-) -> tuple[Constraint, float]:
-    """Constraint and initial value of a parameter of the output or the loss."""
-    declared = reading.likelihood.parameter(name)
-    if position is not None:
-        behind = _layer_behind(model, reading.key, 1 + position)
-        layers = [v for found, v in parameter_layers(behind) if found == name]
-        layer = layers[0] if len(layers) == 1 else None
-    else:
-        loss: Any = reading.loss
-        layer = {**loss.data_parameters, **loss.learned_beside()}.get(name)
-    constraint = getattr(layer, "constraint", None) or declared.constraint
-    initial = getattr(layer, "initial", None)
-    return constraint, declared.initial if initial is None else initial
-
-
 def too_many_outputs(count: int) -> ValueError:
     """The error for a model with several outputs."""
     return ValueError(
@@ -92,12 +75,11 @@ def _layer_behind(model: Any, key: str, position: int) -> Any:
 
 
 def _walk(layer: Any, seen: set[int]) -> Iterator[Any]:
-    if id(layer) in seen:
-        return
-    seen.add(id(layer))
-    yield layer
-    for inner in getattr(layer, "layers", ()):
-        yield from _walk(inner, seen)
+    if id(layer) not in seen:
+        seen.add(id(layer))
+        yield layer
+        for inner in getattr(layer, "layers", ()):
+            yield from _walk(inner, seen)
 
 
 @dataclasses.dataclass
@@ -151,9 +133,8 @@ class Reading:
     def uncertainty_parameter(self) -> str:
         """Name of the parameter that measures the uncertainty."""
         names = [p.name for p in getattr(self.likelihood, "parameters", ())]
-        for name in ("scale", "temperature"):
-            if name in names:
-                return name
+        if known := {"scale", "temperature"}.intersection(names):
+            return known.pop()
         raise ValueError(
             "The model must have a likelihood with a temperature or a scale, "
             "for labels or for real targets. "
@@ -177,8 +158,7 @@ class Reading:
 
     def nll(self, y: Any) -> Array:
         """Mean negative log-likelihood of each example's targets, `(n,)`."""
-        fitted = self.distribution()
-        nll = fitted.nll(y)
+        nll = self.distribution().nll(y)
         return nll.reshape(len(nll), -1).mean(axis=1)
 
 
@@ -231,15 +211,24 @@ def _read(model: Any, key: str, output: Any, loss: Any) -> Reading:
     units = getattr(head, "target_units", None)
     in_output = [name for name, s in sources.items() if s == "predicted"]
     for name, source in sources.items():
-        place = in_output.index(name) if name in in_output else None
-        start = _constraint_and_start(model, reading, name, place)
+        declared = reading.likelihood.parameter(name)
+        if source == "predicted":
+            behind = _layer_behind(model, key, 1 + in_output.index(name))
+            layers = [v for n, v in parameter_layers(behind) if n == name]
+            layer = layers[0] if len(layers) == 1 else None
+        else:
+            learned = {**loss.data_parameters, **loss.learned_beside()}
+            layer = learned.get(name)
+        constraint = getattr(layer, "constraint", None) or declared.constraint
+        initial = getattr(layer, "initial", None)
+        initial = declared.initial if initial is None else initial
         data = reading.data_parameters.get(name)
         if data is not None and data.num_examples == len(reading.prediction):
             values = data.values()
             values = values.reshape(len(values), *data.row_shape)
         else:
             values = keras.ops.convert_to_numpy(getattr(fitted, name))
-        parameter = ReadParameter(name, source, values, *start)
+        parameter = ReadParameter(name, source, values, constraint, initial)
         if name == "scale" and units is not None:
             spread = keras.ops.convert_to_numpy(units.spread)
             parameter.unit = float(np.mean(spread))

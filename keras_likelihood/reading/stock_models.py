@@ -7,6 +7,7 @@ import numpy as np
 
 from keras_likelihood.backend.types import Array
 from keras_likelihood.likelihoods import Bernoulli, Normal, Softmax
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.reading.endings import PROBABILITIES
 from keras_likelihood.reading.reading import Reading
 from keras_likelihood.reading.targets import is_one_hot, log_probabilities
@@ -64,18 +65,13 @@ def with_likelihood(
     several = is_binary(kind, reading.loss)
     if from_logits is None:
         from_logits = returns_logits(kind, reading.loss, "another layer")
-    if from_logits:
-        if kind in PROBABILITIES:
-            raise ValueError(
-                f"The last layer is a {kind}, which returns probabilities. "
-                "Received: from_logits=True"
-            )
-    else:
-        if output.min() < 0 or output.max() > 1 + 1e-3:
-            raise ValueError(
-                "Probabilities must lie in [0, 1]. Received: values from "
-                f"{output.min():.3g} to {output.max():.3g}"
-            )
+    received = from_logits if kind in PROBABILITIES else None
+    allowed = f"False, because the last layer is a {kind}"
+    check_argument("from_logits", received, not received, allowed)
+    if not from_logits:
+        low, high = output.min(), output.max()
+        fits, allowed = 0 <= low and high <= 1 + 1e-3, "probabilities in [0, 1]"
+        check_argument("outputs", f"{low:.3g} to {high:.3g}", fits, allowed)
         each = output[..., None] if several else output
         output = log_probabilities(each, 1e-12).reshape(output.shape)
     likelihood = Bernoulli if several or output.shape[-1] == 1 else Softmax

@@ -1,5 +1,6 @@
 """A weighted mean of recalibrators, chosen by cross-validation."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -106,8 +107,10 @@ class AutoScaling(ClassifierRecalibrator):
 
     def _fit_pool(self, rows: Rows) -> None:
         logits, labels, weight = rows.logits, rows.labels, rows.weight
-        base = solve_temperature(logits, labels, weight, SPREAD)
-        z = Rows(scaled(logits, base), labels, None, weight)
+        base = solve_temperature(rows, SPREAD)
+        z = dataclasses.replace(
+            rows, logits=scaled(logits, base), features=None
+        )
         raw = raw_columns(SOURCES["all"], z.logits, rows.features)
         bases, columns = standardised(raw, weight)
         sample = np.arange(0, len(labels), max(1, logits.size // _MOST_NUMBERS))

@@ -90,44 +90,35 @@ class ClassifierRecalibrator:
         graph = ClassifierGraph(
             model,
             x,
-            batched=y is None,
+            self.uses_features,
             from_logits=from_logits,
             multi_label=multi_label,
             features=features,
-            with_features=self.uses_features,
+            batched=y is None,
         )
-        logits, columns, y, weight = graph.outputs(
-            x, y, sample_weight, batch_size
-        )
+        data = x, y, sample_weight, batch_size
+        logits, columns, y, weight = graph.outputs(*data)
         options = {"sample_weight": weight, "multi_label": graph.multi_label}
         self.fit_arrays(logits, y, columns, **options)
-        self.model = graph.extend(self)
+        self.model = graph.calibrated_model(self)
         return self
 
     def attach(
-        self,
-        model: Any,
-        *,
-        from_logits: bool | None = None,
-        multi_label: bool | None = None,
-        features: str | None = None,
+        self, model: Any, *, from_logits: bool | None = None, **options: Any
     ) -> keras.Model:
         """Returns a Keras model that ends in a map fitted by `fit_arrays`.
 
         The model must be a graph, such as a functional model. It also sets
-        `model`. Arguments are as in `fit`.
+        `model`. `from_logits`, `multi_label` and `features` are as in `fit`.
         """
         inputs.check_fitted(self, "parameters_", "attach")
-        graph = ClassifierGraph(
-            model,
-            from_logits=from_logits,
-            multi_label=multi_label,
-            features=features,
-            with_features=self.uses_features,
-        )
-        self._check_columns("logits", graph.columns("logits"))
-        self._check_columns("features", graph.columns("features"))
-        self.model = graph.extend(self)
+        options["from_logits"] = from_logits
+        graph = ClassifierGraph(model, None, self.uses_features, **options)
+        for name in self._columns:
+            tensor = graph.tensors.get(name)
+            count = None if tensor is None else tensor.shape[-1]
+            self._check_columns(name, count)
+        self.model = graph.calibrated_model(self)
         return self.model
 
     def fit_arrays(
@@ -174,17 +165,14 @@ class ClassifierRecalibrator:
         rows = inputs.Rows(logits, labels, columns, weight)
         if not weight.all():
             rows = rows.part(weight > 0)
-        before = scores(rows.logits, rows.labels, rows.weight)
         self._fit(rows)
+        self.report_ = {"examples": len(rows.labels)}
         calibrated = self._apply(rows.logits, rows.features)
-        after = scores(calibrated, rows.labels, rows.weight)
-        self.report_ = {
-            "examples": len(rows.labels),
-            **{f"{k}_before": v for k, v in before.items()},
-            **{f"{k}_after": v for k, v in after.items()},
-            "seconds": time.perf_counter() - started,
-            **self._details(),
-        }
+        for when, z in (("before", rows.logits), ("after", calibrated)):
+            values = scores(z, rows.labels, rows.weight)
+            self.report_ |= {f"{k}_{when}": v for k, v in values.items()}
+        self.report_["seconds"] = time.perf_counter() - started
+        self.report_ |= self._details()
         return self
 
     def calibrate(
@@ -218,11 +206,10 @@ class ClassifierRecalibrator:
         one = logits.ndim == 1
         self._check_columns("logits", 1 if one else logits.shape[-1])
         if self.questions_ is not None:
+            columns = np.split(logits, logits.shape[-1], axis=-1)
             answers = [
-                question.calibrate(
-                    logits[..., c : c + 1], features, from_logits=from_logits
-                )
-                for c, question in enumerate(self.questions_)
+                question.calibrate(z, features, from_logits=from_logits)
+                for question, z in zip(self.questions_, columns, strict=True)
             ]
             return np.concatenate(answers, axis=-1)
         rows, shape, _ = inputs.as_logits(logits, from_logits, self._floor)
@@ -244,18 +231,15 @@ class ClassifierRecalibrator:
                 f"the output, {logits.shape}. "
                 f"Received: shape {y.shape}"
             )
+        options = {"from_logits": from_logits, "sample_weight": weight}
         self.questions_ = [
             copy.copy(self).fit_arrays(
-                logits[..., c : c + 1],
-                y[..., c],
-                features,
-                from_logits=from_logits,
-                sample_weight=weight,
+                logits[..., c : c + 1], y[..., c], features, **options
             )
             for c in range(logits.shape[-1])
         ]
-        self._columns = {**self.questions_[0]._columns}
-        self._columns["logits"] = logits.shape[-1]
+        columns = self.questions_[0]._columns
+        self._columns = {**columns, "logits": logits.shape[-1]}
         parameters = [question.parameters_ for question in self.questions_]
         self.parameters_ = {"questions": parameters}
         self.report_ = {

@@ -1,11 +1,12 @@
 """The columns from which temperatures, scales and maps are predicted."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax
 
-from keras_likelihood.backend.types import Array
+from keras_likelihood.backend.types import Array, Tensor
 
 MOST_COMPONENTS = 256
 _SAMPLE_ROWS = 8192
@@ -73,16 +74,17 @@ SOURCES: dict[str | None, tuple[str, ...]] = {
 
 
 def raw_columns(
-    groups: Iterable[str], z: Array, features: Array | None
-) -> dict[str, Array]:
-    """The columns of each available group, not standardised."""
-    columns: dict[str, Array] = {}
-    if "logits" in groups or "sorted" in groups:
+    groups: Iterable[str], z: Tensor, features: Tensor | None, xp: Any = np
+) -> dict[str, Tensor]:
+    """The columns of each available group, not standardised.
+
+    `xp` is NumPy, or `keras.ops` for symbolic tensors.
+    """
+    columns = {"features": features}
+    if "logits" in groups:
         # A constant added to a row must not change the result, as in a
         # softmax.
-        columns["logits"] = log_softmax(z, axis=1)
-    if "sorted" in groups:
-        columns["sorted"] = np.sort(columns["logits"], axis=1)
-    if features is not None:
-        columns["features"] = features
-    return {name: columns[name] for name in groups if name in columns}
+        logs = log_softmax if xp is np else xp.log_softmax
+        columns["logits"] = logs(z, axis=-1)
+        columns["sorted"] = xp.sort(columns["logits"])
+    return {k: columns[k] for k in groups if columns.get(k) is not None}

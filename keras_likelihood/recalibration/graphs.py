@@ -1,7 +1,5 @@
 """Outputs of trained models, and the layers that recalibrate them."""
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -14,79 +12,58 @@ from keras_likelihood.reading import ModelGraph
 from keras_likelihood.recalibration.inputs import LOGIT_BOUND
 
 
-class _Graph:
-    """The tensors of a trained model that a recalibrator needs."""
-
-    _output: Callable[[Any], Any]
-
-    def __init__(self, model: Any, x: Any, options: dict[str, Any]) -> None:
-        self._source = ModelGraph(model, x, **options)
-        self._tensors: dict[str, Tensor] = {}
-        self.features: Tensor | None = None
-
-    def _find_features(self, wanted: bool | str, instead: Any = None) -> None:
-        if wanted:
-            tensor = self._source.features(optional=wanted == "optional")
-            self.features = instead if tensor is None else tensor
-        if self.features is not None:
-            self._tensors["features"] = self.features
-
-    def columns(self, name: str) -> int | None:
-        """Size of the last axis of the logits or the features."""
-        tensor = self._tensors.get(name)
-        return None if tensor is None else tensor.shape[-1]
-
-    def extend(self, recalibrator: Any) -> keras.Model:
-        """Returns the model that ends in the layers of a recalibrator."""
-        build = functools.partial(self._output, recalibrator)
-        model_class = recalibrator.model_class
-        return self._source.extend(self._tensors, build, model_class)
-
-
-class ClassifierGraph(_Graph):
+class ClassifierGraph(ModelGraph):
     """Finds the logits and the features of a trained classifier.
 
-    `with_features` is True, False or `"optional"`, which uses features if
-    there are any. Other arguments are those of `ClassifierRecalibrator.fit`.
+    Both are in `tensors`. `with_features` is True, False or `"optional"`, which
+    uses features if there are any. Other arguments are those of
+    `ClassifierRecalibrator.fit` and of `ModelGraph`.
     """
 
     def __init__(
         self,
         model: Any,
         x: Any = None,
+        with_features: bool | str = False,
         *,
         from_logits: bool | None = None,
         multi_label: bool | None = None,
-        with_features: bool | str = False,
         **options: Any,
     ) -> None:
-        super().__init__(model, x, options)
-        self._tensors["logits"], self.multi_label = self._source.logits(
-            from_logits, multi_label, LOGIT_BOUND
-        )
-        self._find_features(with_features)
+        super().__init__(model, x, **options)
+        z, self.multi_label = self.logits(from_logits, multi_label)
+        self.tensors = {"logits": z, **_features_of(self, with_features)}
 
     def outputs(self, *data: Any) -> tuple[Any, ...]:
         """Returns `(logits, features or None, y, sample_weight or None)`."""
-        arrays, y, weight = self._source.run(self._tensors, *data)
+        arrays, y, weight = self.run(self.tensors, *data)
         return arrays["logits"], arrays.get("features"), y, weight
 
-    def _output(self, recalibrator: Any) -> Tensor:
-        z = self._tensors["logits"]
-        questions = recalibrator.questions_
-        if questions is None:
-            z = _calibrated_logits(recalibrator, z, self.features)
-        else:
-            columns = ops.split(z, z.shape[-1], axis=-1)
-            pairs = zip(questions, columns, strict=True)
-            parts = [_calibrated_logits(*p, self.features) for p in pairs]
-            z = ops.concatenate(parts, axis=-1)
-        is_sigmoid = self.multi_label or z.shape[-1] == 1
-        activation = "sigmoid" if is_sigmoid else "softmax"
-        output = keras.layers.Activation(activation, name="calibrated")(z)
-        if len(self._source.prediction.shape) == 1:
-            output = keras.layers.Reshape((), name="plain_vector")(output)
-        return recalibrator._finish(output)
+    def calibrated_model(self, recalibrator: Any) -> keras.Model:
+        """Returns the model that ends in the layers of a recalibrator."""
+
+        def build() -> Tensor:
+            z, x = self.tensors["logits"], self.tensors.get("features")
+            if (questions := recalibrator.questions_) is None:
+                z = _calibrated_logits(recalibrator, z, x)
+            else:
+                columns = ops.split(z, z.shape[-1], axis=-1)
+                pairs = zip(questions, columns, strict=True)
+                parts = [_calibrated_logits(*pair, x) for pair in pairs]
+                z = ops.concatenate(parts, axis=-1)
+            is_sigmoid = self.multi_label or z.shape[-1] == 1
+            activation = "sigmoid" if is_sigmoid else "softmax"
+            output = keras.layers.Activation(activation, name="calibrated")(z)
+            if len(self.prediction.shape) == 1:
+                output = keras.layers.Reshape((), name="plain_vector")(output)
+            return recalibrator._finish(output)
+
+        return self.extend(self.tensors, build, recalibrator.model_class)
+
+
+def _features_of(graph: ModelGraph, wanted: bool | str) -> dict[str, Tensor]:
+    tensor = wanted and graph.features(optional=wanted == "optional")
+    return {} if tensor is None or not wanted else {"features": tensor}
 
 
 def _calibrated_logits(
@@ -103,7 +80,7 @@ def _calibrated_logits(
     return pair[..., 1:] - pair[..., :1]
 
 
-class RegressorGraph(_Graph):
+class RegressorGraph(ModelGraph):
     """The likelihood of a trained regressor, normal if it is unknown.
 
     `values` are its parameters by name, in order: symbolic tensors, or numbers
@@ -116,37 +93,36 @@ class RegressorGraph(_Graph):
         self,
         model: Any,
         x: Any = None,
-        *,
         with_features: bool | str = False,
         **options: Any,
     ) -> None:
-        super().__init__(model, x, options)
-        self.prediction = self._source.prediction
-        self.likelihood = self._source.likelihood or Normal
-        values = dict(self._source.parameters)
+        super().__init__(model, x, **options)
+        self.likelihood = self.likelihood or Normal
+        values = dict(self.parameters)
         self.has_scale = "scale" in values
         if issubclass(self.likelihood, LocationScale):
             values.setdefault("scale", 1.0)
         names = [p.name for p in self.likelihood.parameters]
-        missing = sorted(set(names) - set(values))
-        if missing:
+        if missing := sorted(set(names) - set(values)):
             raise ValueError(
                 f"A {self.likelihood.__name__} model needs a value of "
                 f"{missing} for new examples. Values learned for each training "
                 f"example cannot be used. Received: {sorted(values)}"
             )
         self.values = {name: values[name] for name in names}
-        self._tensors = {
+        symbolic = {
             name: value
             for name, value in self.values.items()
             if isinstance(value, keras.KerasTensor)
         }
-        self._tensors["prediction"] = self.prediction
-        self._find_features(with_features, instead=self.prediction)
+        self.tensors = {**symbolic, "prediction": self.prediction}
+        if with_features:
+            self.tensors["features"] = self.prediction
+            self.tensors |= _features_of(self, with_features)
 
     def outputs(self, *data: Any) -> tuple[Any, ...]:
         """Returns `(distribution, features or None, y, weight or None)`."""
-        arrays, y, weight = self._source.run(self._tensors, *data)
+        arrays, y, weight = self.run(self.tensors, *data)
         features = arrays.pop("features", None)
         # The outputs of a model in mixed precision may be float16.
         arrays = {k: np.asarray(v, "float32") for k, v in arrays.items()}
@@ -155,8 +131,13 @@ class RegressorGraph(_Graph):
             arrays[name] = value[None] if value.ndim else float(value)
         return self.likelihood(**arrays), features, y, weight
 
-    def _output(self, recalibrator: Any) -> list[Tensor]:
-        return recalibrator._graph(self)
+    def calibrated_model(self, recalibrator: Any) -> keras.Model:
+        """Returns the model that ends in the layers of a recalibrator."""
+
+        def build() -> list[Tensor]:
+            return recalibrator._graph(self)
+
+        return self.extend(self.tensors, build, recalibrator.model_class)
 
 
 def as_tensor(like: Tensor, value: Any, name: str) -> Tensor:

@@ -35,6 +35,10 @@ class Rows:
             self.logits[index], self.labels[index], features, self.weight[index]
         )
 
+    def with_logits(self, logits: Array) -> "Rows":
+        """The same rows with other logits."""
+        return dataclasses.replace(self, logits=logits)
+
 
 def rows_to_fit(values: Any, *others: Any) -> tuple[Any, ...]:
     """The arrays; of a memory-mapped one, 256 MiB of evenly spaced rows."""
@@ -67,37 +71,36 @@ def as_logits(
             "`logits` must have shape (n, ..., classes) with n > 0. "
             f"Received: shape {values.shape}"
         )
-    if values.ndim == 1:
-        values = values[:, None]
+    values = values[:, None] if values.ndim == 1 else values
     rows = values.reshape(-1, values.shape[-1])
     # All checks use one pass, because these arrays may fill the memory.
     low, high = rows.min(axis=1), rows.max(axis=1)
-    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+    one, least, most = rows.shape[1] == 1, low.min(), high.max()
+    if not np.isfinite([least, most]).all():
         raise ValueError(
             "`logits` must be finite. Received: "
             f"{int((~np.isfinite(rows)).sum())} NaN or infinite values"
         )
-    one, least, most = rows.shape[1] == 1, low.min(), high.max()
     sum_to_one = are_probabilities(rows, least, most)
     if from_logits and sum_to_one:
         raise ValueError(
             "`logits` are probabilities: rows lie in [0, 1] and sum to one. "
             "Pass `from_logits=False` for these. Received: from_logits=True"
         )
-    if not (from_logits or sum_to_one or (one and 0 <= least <= most <= 1)):
-        raise ValueError(
-            "With `from_logits=False`, `logits` must be probabilities in "
-            "[0, 1] that sum to one over the classes. Received: values from "
-            f"{least:.3g} to {most:.3g}"
-        )
-    if not from_logits:
+    if from_logits:
+        rows = np.concatenate([-rows / 2, rows / 2], axis=1) if one else rows
+    else:
+        if not sum_to_one and not (one and 0 <= least <= most <= 1):
+            raise ValueError(
+                "With `from_logits=False`, `logits` must be probabilities in "
+                "[0, 1] that sum to one over the classes. Received: values "
+                f"from {least:.3g} to {most:.3g}"
+            )
         rows = rows.astype("float64")
         rows = np.concatenate([1 - rows, rows], axis=1) if one else rows
         if floor is None:
             floor = 0.5 * rows.min(where=rows > 0, initial=1.0)
         rows = np.log(np.maximum(np.where(rows > 0, rows, floor), 1e-300))
-    elif one:
-        rows = np.concatenate([-0.5 * rows, 0.5 * rows], axis=1)
     high = rows.max(axis=1, keepdims=True)
     if (high[:, 0] - rows.min(axis=1)).max() > LOGIT_BOUND:
         rows = np.maximum(rows, high - LOGIT_BOUND)
@@ -173,13 +176,10 @@ def random_folds(
     order = np.random.default_rng(seed).permutation(count)
     columns = [rows] if more is None else [rows, more]
     # Hashes need less memory than copies of all columns.
-    keys = [
-        hash(tuple(row.tobytes() for row in parts))
-        for parts in zip(*columns, strict=True)
-    ]
+    keys = [hash(tuple(map(bytes, row))) for row in zip(*columns, strict=True)]
     group = np.unique(keys, return_inverse=True)[1][order]
     common = np.bincount(group)[group] * _COMMON * folds > count
-    group[common] = group.max() + 1 + np.arange(common.sum())
+    group[common] = count + np.arange(common.sum())
     _, first, group, sizes = np.unique(
         group, return_index=True, return_inverse=True, return_counts=True
     )

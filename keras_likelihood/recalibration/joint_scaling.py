@@ -16,6 +16,8 @@ from keras_likelihood.recalibration.feature_basis import (
     FeatureBasis,
     raw_columns,
 )
+from keras_likelihood.recalibration.penalised_fit import Groups
+from keras_likelihood.recalibration.steps import MAPS
 
 
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
@@ -61,15 +63,18 @@ class JointScaling(ClassifierRecalibrator):
     prior: str | None = "evidence"
 
     def __post_init__(self) -> None:
-        mapped, source = self.logit_map, self.temperature_from
-        for name, fits, allowed in (
-            ("logit_map", mapped in steps.MAPS, str([*steps.MAPS])),
-            ("temperature_from", source in SOURCES, str([*SOURCES])),
-            ("strength", self.strength > 0, "> 0"),
-            ("offset", self.offset >= 0, ">= 0"),
-            ("prior", self.prior in ("evidence", None), "'evidence' or None"),
-        ):
-            check_argument(name, getattr(self, name), fits, allowed)
+        mapped, source, prior = (
+            self.logit_map,
+            self.temperature_from,
+            self.prior,
+        )
+        check_argument("logit_map", mapped, mapped in MAPS, str([*MAPS]))
+        fits, allowed = source in SOURCES, str([*SOURCES])
+        check_argument("temperature_from", source, fits, allowed)
+        check_argument("strength", self.strength, self.strength > 0, "> 0")
+        check_argument("offset", self.offset, self.offset >= 0, ">= 0")
+        fits, allowed = prior in ("evidence", None), "'evidence' or None"
+        check_argument("prior", prior, fits, allowed)
         self.uses_features = "features" in (mapped, source)
         if source == "all" and mapped != "features":
             self.uses_features = "optional"
@@ -82,12 +87,12 @@ class JointScaling(ClassifierRecalibrator):
         return self.parameters_["temperature"]
 
     def _fit(self, rows: inputs.Rows) -> None:
-        base = softmax.solve_temperature(rows.logits, rows.labels, rows.weight)
+        base = softmax.solve_temperature(rows)
         self.parameters_ = {"temperature": base}
         groups = [*SOURCES[self.temperature_from]]
         groups += ["features"] if self.logit_map == "features" else []
         if groups or self.logit_map:
-            z = dataclasses.replace(rows, logits=scaled(rows.logits, base))
+            z = rows.with_logits(scaled(rows.logits, base))
             raw = raw_columns(groups, z.logits, rows.features)
             bases, x = standardised(raw, rows.weight)
             fitted = steps.TemperedRows(
@@ -109,19 +114,14 @@ class JointScaling(ClassifierRecalibrator):
             self.parameters_ |= {"floor": fitted.floor, **mapped}
         if self.temperature_from is None:
             return
-        predictor = fitted.predictor
-        raw = [
-            bases[name].to_raw(weights)
-            for name, weights in predictor.weights.items()
-            if name != "free"
-        ]
-        intercept = predictor.weights["free"][0]
+        weights, strengths = fitted.predictor
+        intercept = weights["free"][0]
+        raw = [bases[k].to_raw(w) for k, w in weights.items() if k != "free"]
+        kernels, shifts = zip(*raw, strict=True)
         self.parameters_ |= {
-            "kernel": np.concatenate([kernel for kernel, _ in raw]),
-            "intercept": float(intercept + sum(shift for _, shift in raw)),
-            "prior_precision": predictor.strengths.get(
-                self.temperature_from, predictor.strengths
-            ),
+            "kernel": np.concatenate(kernels),
+            "intercept": float(intercept + sum(shifts)),
+            "prior_precision": strengths.get(self.temperature_from, strengths),
         }
 
     def _apply(self, logits: Array, features: Array | None) -> Array:
@@ -145,14 +145,7 @@ class JointScaling(ClassifierRecalibrator):
         p, source = self.parameters_, self.temperature_from
         z = keras.layers.Rescaling(1 / p["temperature"])(logits)
         if source is not None:
-            columns: dict[str, Any] = {"features": features}
-            if "logits" in SOURCES[source]:
-                columns["logits"] = ops.log_softmax(z)
-            if "sorted" in SOURCES[source]:
-                columns["sorted"] = ops.sort(columns["logits"])
-            x: Any = [
-                columns[k] for k in SOURCES[source] if columns[k] is not None
-            ]
+            x = [*raw_columns(SOURCES[source], z, features, ops).values()]
             x = ops.concatenate(x, axis=-1) if len(x) > 1 else x[0]
             z = z / network.predicted_parameter(x, self._network(), self.offset)
         if self.logit_map is None:
@@ -173,8 +166,8 @@ class JointScaling(ClassifierRecalibrator):
 
 
 def standardised(
-    raw: dict[str, Array], weight: Array
-) -> tuple[dict[str, FeatureBasis], dict[str, Array]]:
+    raw: Groups, weight: Array
+) -> tuple[dict[str, FeatureBasis], Groups]:
     """Bases of the groups of columns, and the columns in them, by name.
 
     The bases do not depend on labels. So all folds of a cross-validation share
@@ -201,7 +194,7 @@ class GlobalScaling(JointScaling):
 
     ```python
     scaling = GlobalScaling().fit_arrays(logits, y)
-    scaling.temperature
+    probabilities = scaling.calibrate(test_logits)
     ```
     """
 
@@ -217,11 +210,6 @@ class LinearScaling(JointScaling):
     with `z` the logits after GlobalScaling. It is
     `JointScaling(temperature_from="logits")`. The predicted classes do not
     change. The paper's predictor has `prior=None`.
-
-    ```python
-    scaling = LinearScaling().fit_arrays(logits, y)
-    probabilities = scaling.calibrate(test_logits)
-    ```
     """
 
     def __init__(self, *, offset: float = 0.2, prior: str | None = "evidence"):
@@ -233,9 +221,8 @@ class LinearFeatureScaling(JointScaling):
 
         p = softmax(z / T(x)),    T(x) = f(x w + c)
 
-    with `z` the logits after GlobalScaling. It is
-    `JointScaling(temperature_from="features")`. The predicted classes do not
-    change. The paper's predictor has `prior=None`.
+    It is `JointScaling(temperature_from="features")`, and otherwise like
+    `LinearScaling`.
 
     ```python
     scaling = LinearFeatureScaling().fit_arrays(logits, y, features)
@@ -244,9 +231,8 @@ class LinearFeatureScaling(JointScaling):
     """
 
     def __init__(self, *, offset: float = 0.2, prior: str | None = "evidence"):
-        super().__init__(
-            temperature_from="features", offset=offset, prior=prior
-        )
+        options: dict[str, Any] = {"offset": offset, "prior": prior}
+        super().__init__(temperature_from="features", **options)
 
 
 class VectorScaling(JointScaling):
@@ -267,15 +253,14 @@ class MatrixScaling(JointScaling):
 
         p = softmax(z (1 + v) + z D + b)
 
-    `z` are the log-probabilities after GlobalScaling, and `strength` is as in
-    `JointScaling`. It may change the predicted classes.
+    Otherwise it is like `VectorScaling`.
     """
 
     def __init__(self, *, strength: float = 1.0):
         super().__init__(logit_map="matrix", strength=strength)
 
 
-class DeepScaling(JointScaling):
+class DeepScaling(LinearFeatureScaling):
     """Predicts each example's temperature by a network on its features.
 
         p = softmax(z / T(x)),    T(x) = f(network(x))
@@ -290,10 +275,6 @@ class DeepScaling(JointScaling):
         prior: `None` trains without weight decay and to the end.
         seed: the random seed of the initial weights and the folds. Defaults to
             0.
-
-    ```python
-    scaling = DeepScaling().fit_arrays(logits, y, features)
-    ```
     """
 
     def __init__(
@@ -304,24 +285,20 @@ class DeepScaling(JointScaling):
         prior: str | None = "evidence",
         seed: int = 0,
     ):
-        super().__init__(
-            temperature_from="features", offset=offset, prior=prior
-        )
+        super().__init__(offset=offset, prior=prior)
         self.hidden, self.seed = tuple(hidden), seed
 
     def _fit(self, rows: inputs.Rows) -> None:
-        base = softmax.solve_temperature(rows.logits, rows.labels, rows.weight)
+        base = softmax.solve_temperature(rows)
         features: Any = rows.features
         basis = FeatureBasis(features, rows.weight)
+        columns = {"features": basis(features).astype("float64")}
         objective = softmax.tempered_softmax(
-            rows.logits / base,
-            rows.labels,
-            {"features": basis(features).astype("float64")},
-            self.offset,
-            rows.weight,
+            rows.with_logits(rows.logits / base), columns, self.offset
         )
+        options = self.hidden, self.seed, self.prior is not None
         (kernel, bias, *rest), iterations = network.fit_network(
-            objective, features, self.hidden, self.seed, self.prior is not None
+            objective, features, *options
         )
         kernel, shift = basis.to_raw(kernel)
         self.parameters_ = {

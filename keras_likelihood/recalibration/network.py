@@ -6,11 +6,12 @@ from typing import Any
 
 import keras
 import numpy as np
+from scipy.optimize import minimize
 from scipy.special import expit
 
 from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.recalibration.inputs import random_folds
-from keras_likelihood.recalibration.penalised_fit import Curvature
+from keras_likelihood.recalibration.penalised_fit import Curvature, Groups
 
 _ITERATIONS = 40
 _MOST_ITERATIONS = 500
@@ -39,7 +40,7 @@ class LinkedObjective:
     def __init__(
         self,
         loss: Callable[[Array, Any], tuple[Array, Array, Array]],
-        columns: dict[str, Array],
+        columns: Groups,
         offset: float,
         weight: Array,
     ) -> None:
@@ -55,9 +56,7 @@ class LinkedObjective:
         parts = np.stack([nll, gradient * slope, curvature * slope**2])
         return self.weight[rows] * parts
 
-    def evaluate(
-        self, weights: dict[str, Array]
-    ) -> tuple[float, dict[str, Array]]:
+    def evaluate(self, weights: Groups) -> tuple[float, Groups]:
         """Returns the NLL and its gradients by group."""
         eta = linear_part(self.columns, weights)
         nll, gradient, self._curvature = self.by_row(eta, slice(None))
@@ -82,7 +81,7 @@ class LinkedObjective:
         return Curvature((weighted.T @ weighted).astype("float64"))
 
 
-def linear_part(columns: dict[str, Array], weights: dict[str, Array]) -> Array:
+def linear_part(columns: Groups, weights: Groups) -> Array:
     """`sum_g x_g w_g + c`, in float64."""
     linear = weights["free"][0]
     for name, x in columns.items():
@@ -99,19 +98,6 @@ def run_network(parts: Sequence[Array], x: Array) -> tuple[Array, list[Array]]:
     return (activations[-1] @ parts[-2] + parts[-1])[:, 0], activations
 
 
-def initial_network(
-    inputs: int, hidden: tuple[int, ...], seed: int
-) -> list[Array]:
-    """Hidden tanh layers, and a linear output that starts at zero."""
-    random, sizes = np.random.default_rng(seed), [inputs, *hidden]
-    parts = []
-    for rows, columns in itertools.pairwise(sizes):
-        limit = np.sqrt(6 / (rows + columns))
-        kernel = random.uniform(-limit, limit, (rows, columns))
-        parts += [kernel, np.zeros(columns)]
-    return [*parts, np.zeros((sizes[-1], 1)), np.zeros(1)]
-
-
 def fit_network(
     objective: LinkedObjective,
     raw: Array,
@@ -121,17 +107,23 @@ def fit_network(
 ) -> tuple[list[Array], int]:
     """Fits a network and stops when held-out examples stop improving.
 
-    The loss on each of three held-out parts is measured after each iteration
-    of L-BFGS on the others. All data are then fitted for the number of
-    iterations that was best on average, which may be zero. Rows that are equal
-    in `raw`, the columns before they were standardised, share a fold. Without
-    `has_prior`, the fit ends at the maximum likelihood. Returns
-    `([kernel, bias, ...], iterations)`.
+    Hidden layers are tanh, and the linear output starts at zero. The loss on
+    each of three held-out parts is measured after each iteration of L-BFGS on
+    the others. All data are then fitted for the number of iterations that was
+    best on average, which may be zero. Rows that are equal in `raw`, the
+    columns before they were standardised, share a fold. Without `has_prior`,
+    the fit ends at the maximum likelihood. Returns `([kernel, bias, ...],
+    iterations)`.
     """
     (x,) = objective.columns.values()
     # The unit of the weights must not matter.
     objective.weight = objective.weight / objective.weight.mean()
-    start = initial_network(x.shape[1], hidden, seed)
+    random, sizes = np.random.default_rng(seed), [x.shape[1], *hidden]
+    start: list[Array] = []
+    for shape in itertools.pairwise(sizes):
+        limit = np.sqrt(6 / sum(shape))
+        start += [random.uniform(-limit, limit, shape), np.zeros(shape[1])]
+    start += [np.zeros((sizes[-1], 1)), np.zeros(1)]
     rows = np.arange(len(x))
     if not has_prior:
         path = training_path(objective, start, rows, _MOST_ITERATIONS, 0.0)
@@ -157,8 +149,6 @@ def training_path(
     decay: float = 1e-4,
 ) -> list[list[Array]]:
     """The network `[kernel, bias, ...]` after each iteration of L-BFGS."""
-    from scipy.optimize import minimize
-
     (x,) = (columns[rows] for columns in objective.columns.values())
     ends = np.cumsum([part.size for part in start])[:-1]
 
@@ -175,25 +165,22 @@ def training_path(
         values, slopes, _ = objective.by_row(output, rows)
         error = slopes[:, None] / len(rows)
         gradients: list[Array] = []
-        for kernel, inputs in zip(
-            parts[-2::-2], activations[::-1], strict=True
-        ):
-            gradients = [inputs.T @ error, error.sum(axis=0), *gradients]
-            error = (error @ kernel.T) * (1 - inputs**2)
+        for kernel, a in zip(parts[-2::-2], activations[::-1], strict=True):
+            gradients = [a.T @ error, error.sum(axis=0), *gradients]
+            error = (error @ kernel.T) * (1 - a**2)
         # A little weight decay keeps unused weights from drifting.
         value = values.mean() + 0.5 * decay * packed @ packed
         return value, pack(gradients) + decay * packed
 
     path = [start]
+
+    def keep(packed: Array) -> None:
+        path.append(unpack(packed))
+
     if iterations:
-        minimize(
-            loss,
-            pack(start),
-            jac=True,
-            method="L-BFGS-B",
-            callback=lambda packed: path.append(unpack(packed)),
-            options={"maxiter": iterations},
-        )
+        options: dict[str, Any] = {"options": {"maxiter": iterations}}
+        options |= {"method": "L-BFGS-B", "callback": keep}
+        minimize(loss, pack(start), jac=True, **options)
     return path
 
 

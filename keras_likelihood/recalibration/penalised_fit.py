@@ -1,9 +1,9 @@
 """Penalised fits with strengths estimated by evidence (MacKay, 1992)."""
 
-import dataclasses
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from scipy.optimize import minimize
 
 from keras_likelihood.backend.types import Array
 
@@ -61,28 +61,25 @@ def updated_strength(
     return new, effective
 
 
-@dataclasses.dataclass
-class EvidenceFit:
-    """Weights and prior precisions, both by group name."""
-
-    weights: dict[str, Array]
-    strengths: dict[str, float]
+Groups: TypeAlias = dict[str, Array]
+"""Weights or gradients by the name of their group."""
 
 
-def fit_by_evidence(objective: Any, rounds: int = 12) -> EvidenceFit:
+def fit_by_evidence(
+    objective: Any, rounds: int = 12
+) -> tuple[Groups, dict[str, float]]:
     """Fits all groups of an objective and the strengths of their priors.
 
     An objective has `shapes` (group name to shape, with unpenalised weights
     under `"free"`), `evaluate(weights) -> (nll, gradients)` summed over rows,
-    and `curvature(name)` at the last evaluation.
+    and `curvature(name)` at the last evaluation. Returns weights and strengths.
     """
     weights = {k: np.zeros(shape) for k, shape in objective.shapes.items()}
-    groups = [name for name in weights if name != "free"]
     strengths: dict[str, float] = {}
     for index in range(rounds):
         curvatures = curvatures_at(objective, weights)
         previous, moving = dict(strengths), index == 0
-        for g in groups:
+        for g in weights.keys() - {"free"}:
             if index == 0:
                 # Start with about a tenth of the directions unpenalised.
                 values = np.sort(curvatures[g].values.ravel())[::-1]
@@ -97,25 +94,24 @@ def fit_by_evidence(objective: Any, rounds: int = 12) -> EvidenceFit:
             break
         most = 15 + 10 * index
         weights = minimise(objective, weights, curvatures, strengths, most)
-    return EvidenceFit(weights, strengths)
+    return weights, strengths
 
 
 def fit_penalised(
     objective: Any,
     strengths: dict[str, float],
     iterations: int,
-    start: dict[str, Array] | None = None,
-) -> dict[str, Array]:
+    start: Groups | None = None,
+) -> Groups:
     """Fits the weights with known strengths, from `start` or from zero."""
-    weights = {k: np.zeros(shape) for k, shape in objective.shapes.items()}
-    weights |= {k: v for k, v in (start or {}).items() if k in weights}
+    start = start or {}
+    shapes = objective.shapes.items()
+    weights = {k: start.get(k, np.zeros(shape)) for k, shape in shapes}
     curvatures = curvatures_at(objective, weights)
     return minimise(objective, weights, curvatures, strengths, iterations)
 
 
-def curvatures_at(
-    objective: Any, weights: dict[str, Array]
-) -> dict[str, Curvature]:
+def curvatures_at(objective: Any, weights: Groups) -> dict[str, Curvature]:
     """The curvature of each group."""
     objective.evaluate(weights)
     return {name: objective.curvature(name) for name in weights}
@@ -123,35 +119,29 @@ def curvatures_at(
 
 def minimise(
     objective: Any,
-    weights: dict[str, Array],
+    weights: Groups,
     curvatures: dict[str, Curvature],
     strengths: dict[str, float],
     iterations: int,
-) -> dict[str, Array]:
+) -> Groups:
     """Minimises the penalised NLL by L-BFGS, preconditioned by curvature."""
-    from scipy.optimize import minimize
-
     scales = {
         k: 1 / np.sqrt(c.values + strengths.get(k, 1e-9) + 1e-9)
         for k, c in curvatures.items()
     }
     ends = np.cumsum([scale.size for scale in scales.values()])[:-1]
 
-    def to_weights(packed: Array) -> dict[str, Array]:
-        parts = zip(curvatures, np.split(packed, ends), strict=True)
+    def to_weights(packed: Array) -> Groups:
+        parts = zip(scales.items(), np.split(packed, ends), strict=True)
         return {
-            k: curvatures[k].to_weights(
-                part.reshape(scales[k].shape) * scales[k]
-            )
-            for k, part in parts
+            k: curvatures[k].to_weights(part.reshape(scale.shape) * scale)
+            for (k, scale), part in parts
         }
 
-    def packed(parts: dict[str, Array], power: int) -> Array:
+    def packed(parts: Groups, power: int) -> Array:
+        turned = {k: c.to_coordinates(parts[k]) for k, c in curvatures.items()}
         return np.hstack(
-            [
-                (c.to_coordinates(parts[k]) * scales[k] ** power).ravel()
-                for k, c in curvatures.items()
-            ]
+            [(turned[k] * scales[k] ** power).ravel() for k in scales]
         )
 
     def penalised(at: Array) -> tuple[float, Array]:
@@ -164,11 +154,7 @@ def minimise(
             return np.inf, np.zeros_like(at)
         return value, packed(gradients, 1)
 
-    found = minimize(
-        penalised,
-        packed(weights, -1),
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": iterations, "maxcor": 15, "ftol": 1e-8},
-    )
-    return to_weights(found.x)
+    options = {"maxiter": iterations, "maxcor": 15, "ftol": 1e-8}
+    start, method = packed(weights, -1), "L-BFGS-B"
+    best = minimize(penalised, start, jac=True, method=method, options=options)
+    return to_weights(best.x)

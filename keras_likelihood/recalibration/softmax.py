@@ -10,21 +10,20 @@ the interpreter lock). So a pass reads the logits from memory once.
 """
 
 import concurrent.futures
-import dataclasses
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from keras_likelihood.backend.types import Array
+from keras_likelihood.recalibration.inputs import Rows
 from keras_likelihood.recalibration.network import LinkedObjective
-from keras_likelihood.recalibration.penalised_fit import Curvature
+from keras_likelihood.recalibration.penalised_fit import Curvature, Groups
 
 _BLOCK = 2**16
 
 
-@dataclasses.dataclass
-class Moments:
+class Moments(NamedTuple):
     """Results of one pass, each `(rows,)`: the NLL, its derivatives w.r.t. tau,
     the largest probability, and 1 if the label has the largest logit.
     """
@@ -40,7 +39,7 @@ def softmax_moments(logits: Array, labels: Array, tau: Any) -> Moments:
     """Evaluates `l` for every row; `tau` is a number or `(rows,)`."""
     rows, classes = logits.shape
     tau = np.broadcast_to(np.asarray(tau, logits.dtype), (rows,))
-    found = Moments(*np.empty((5, rows)))
+    moments = Moments(*np.empty((5, rows)))
     step = max(1, _BLOCK // classes)
 
     def block(start: int) -> None:
@@ -56,11 +55,11 @@ def softmax_moments(logits: Array, labels: Array, tau: Any) -> Moments:
         mean = np.einsum("ij,ij->i", weight, centred) / total
         weight *= centred
         square = np.einsum("ij,ij->i", weight, centred) / total
-        found.nll[part] = np.log(total) - scale * label
-        found.slope[part] = mean - label
-        found.curvature[part] = np.maximum(square - mean * mean, 0.0)
-        found.confidence[part] = 1.0 / total
-        found.right[part] = z.argmax(axis=1) == y
+        moments.nll[part] = np.log(total) - scale * label
+        moments.slope[part] = mean - label
+        moments.curvature[part] = np.maximum(square - mean * mean, 0.0)
+        moments.confidence[part] = 1.0 / total
+        moments.right[part] = z.argmax(axis=1) == y
 
     starts = range(0, rows, step)
     if len(starts) < 4:
@@ -71,7 +70,7 @@ def softmax_moments(logits: Array, labels: Array, tau: Any) -> Moments:
         threads = usable and len(usable(0))
         with concurrent.futures.ThreadPoolExecutor(threads) as pool:
             list(pool.map(block, starts))
-    return found
+    return moments
 
 
 _SAMPLE_ROWS = 4096
@@ -80,12 +79,7 @@ SPREAD = 0.3
 """Spread of the prior of log T; see `solve_temperature`."""
 
 
-def solve_temperature(
-    logits: Array,
-    labels: Array,
-    weight: Array | None = None,
-    spread: float | None = None,
-) -> float:
+def solve_temperature(rows: Rows, spread: float | None = None) -> float:
     """Returns the T that minimises the mean NLL of `logits / T`.
 
     The NLL is convex in tau = 1 / T. Newton steps that stay between slopes of
@@ -101,42 +95,33 @@ def solve_temperature(
     logits of a row, so that float32 still shows which probability is the
     largest. Constant logits have T = 1.
     """
-    weight = np.ones(len(labels)) if weight is None else weight
-    tau, nll = _minimum(logits, labels, weight, spread)
-    least = weight.min() / weight.mean()
+    count = len(rows.labels)
+
+    def minimum(spread: float | None) -> tuple[float, float]:
+        tau = nll = 1.0
+        for every in (max(1, count // _SAMPLE_ROWS), 1):
+            sample = rows.part(slice(None, None, every))
+            tau, nll = _newton(sample, tau, spread, count)
+        return tau, nll
+
+    tau, nll = minimum(spread)
+    least = rows.weight.min() / rows.weight.mean()
     # A label without the largest logit has an NLL of at least log 2.
-    if spread is None and nll < np.log(2) * least / len(labels):
-        tau, _ = _minimum(logits, labels, weight, SPREAD)
-    gap = float(np.ptp(logits, axis=-1).max())
+    if spread is None and nll < np.log(2) * least / count:
+        tau, _ = minimum(SPREAD)
+    gap = float(np.ptp(rows.logits, axis=-1).max())
     return 1.0 / max(tau, _LEAST_GAP / max(gap, _LEAST_GAP))
 
 
-def _minimum(
-    logits: Array, labels: Array, weight: Array, spread: float | None
-) -> tuple[float, float]:
-    """tau and the mean NLL; see `solve_temperature`."""
-    tau, count = 1.0, len(labels)
-    for every in (max(1, count // _SAMPLE_ROWS), 1):
-        part = slice(None, None, every)
-        sample = logits[part], labels[part], weight[part]
-        tau, nll = _newton(*sample, tau, spread, count)
-    return tau, nll
-
-
 def _newton(
-    logits: Array,
-    labels: Array,
-    weight: Array,
-    tau: float,
-    spread: float | None,
-    count: int,
+    rows: Rows, tau: float, spread: float | None, count: int
 ) -> tuple[float, float]:
     """The tau at which the slope of the mean NLL is zero, and the NLL."""
     low, high = 1e-6, 1e6
     for _ in range(100):
-        at = softmax_moments(logits, labels, tau)
-        slope = np.average(at.slope, weights=weight)
-        curvature = np.average(at.curvature, weights=weight)
+        at = softmax_moments(rows.logits, rows.labels, tau)
+        slope = np.average(at.slope, weights=rows.weight)
+        curvature = np.average(at.curvature, weights=rows.weight)
         if spread is not None:
             # A parabola above the negative log density of the prior. Rows are
             # counted, because the unit of their weights must not matter.
@@ -148,33 +133,29 @@ def _newton(
         low, high = (low, tau) if slope > 0 else (tau, high)
         target = tau - slope / curvature if curvature > 0 else high
         if not low < target < high:
-            # The mean is geometric, because tau may be orders of magnitude
-            # away.
+            # tau may be orders of magnitude away.
             target = np.sqrt(low * high)
         moved, tau = abs(target / tau - 1), target
         # The error of the NLL is of the order of the fourth power of a step.
         if moved < 1e-3:
             break
-    return float(tau), float(np.average(at.nll, weights=weight))
+    return float(tau), float(np.average(at.nll, weights=rows.weight))
 
 
 def tempered_softmax(
-    z: Array,
-    labels: Array,
-    columns: dict[str, Array],
-    offset: float,
-    weight: Array,
+    rows: Rows, columns: Groups, offset: float
 ) -> LinkedObjective:
-    """The objective of `z / T`, with `T = f(sum_g x_g w_g + c)`."""
+    """The objective of `logits / T`, with `T = f(sum_g x_g w_g + c)`."""
 
     def by_temperature(
-        temperature: Array, rows: Any
+        temperature: Array, part: Any
     ) -> tuple[Array, Array, Array]:
-        at = softmax_moments(z[rows], labels[rows], 1 / temperature)
+        z, labels = rows.logits[part], rows.labels[part]
+        at = softmax_moments(z, labels, 1 / temperature)
         tau_slope = -1 / temperature**2
         return at.nll, at.slope * tau_slope, at.curvature * tau_slope**2
 
-    return LinkedObjective(by_temperature, columns, offset, weight)
+    return LinkedObjective(by_temperature, columns, offset, rows.weight)
 
 
 class MappedSoftmax:
@@ -182,35 +163,20 @@ class MappedSoftmax:
 
         logits' = z (1 + v) + z D + b + x W
 
-    `z` are log-probabilities, `(rows, classes)`, and `x` standardised
+    `z` are log-probabilities, the logits of `rows`, and `x` standardised
     features. `groups` lists the terms to use: `v` (vector), `D` (matrix), `b`
     (bias) and `W` (features).
     """
 
-    def __init__(
-        self,
-        logits: Array,
-        labels: Array,
-        groups: tuple[str, ...],
-        features: Array | None,
-        weight: Array,
-    ) -> None:
-        self.logits, self.labels = logits, labels
-        self.features = features
-        self.weight = weight.astype(logits.dtype)
-        classes = logits.shape[1]
-        columns = () if features is None else features.shape[1:]
-        every = {
-            "bias": (classes,),
-            "vector": (classes,),
-            "matrix": (classes, classes),
-            "features": (*columns, classes),
-        }
-        self.shapes = {name: every[name] for name in groups}
+    def __init__(self, rows: Rows, groups: tuple[str, ...]) -> None:
+        self.logits, self.labels = rows.logits, rows.labels
+        self.features, classes = rows.features, rows.logits.shape[1]
+        self.weight = rows.weight.astype(rows.logits.dtype)
+        columns = () if rows.features is None else rows.features.shape[1:]
+        leading = {"matrix": (classes,), "features": columns}
+        self.shapes = {k: (*leading.get(k, ()), classes) for k in groups}
 
-    def evaluate(
-        self, weights: dict[str, Array]
-    ) -> tuple[float, dict[str, Array]]:
+    def evaluate(self, weights: Groups) -> tuple[float, Groups]:
         """Returns the NLL and its gradients by group."""
         rows = np.arange(len(self.labels))
         p = map_logits(self.logits, weights, self.features)
@@ -240,38 +206,33 @@ class MappedSoftmax:
 
     def curvature(self, name: str) -> Curvature:
         """Gauss-Newton curvature of a group at the last evaluation."""
-        root = np.sqrt(self.weight)[:, None]
-        weighted = self._probability * root
-        diagonal = weighted * root
-        if name == "vector":
-            weighted = weighted * self.logits
-            diagonal = diagonal * self.logits**2
-        matrix = np.diag(diagonal.sum(axis=0)) - weighted.T @ weighted
+        p, root = self._probability, np.sqrt(self.weight)[:, None]
+        factor = self.logits * root if name == "vector" else root
+        weighted = p * factor
+        diagonal = (weighted * factor).sum(axis=0)
+        matrix = (np.diag(diagonal) - weighted.T @ weighted).astype("float64")
         if name in ("bias", "vector"):
-            return Curvature(matrix.astype("float64"))
+            return Curvature(matrix)
         # The exact matrix has (columns x classes)^2 entries. This Kronecker
         # product has the same trace, and weights a row by its uncertainty.
-        doubt = 1 - np.einsum("ij,ij->i", self._probability, self._probability)
+        doubt = 1 - np.einsum("ij,ij->i", p, p)
         doubt = self.weight * np.maximum(doubt, 1e-12)
         x = self._inputs(name)
         inputs = (x * doubt[:, None].astype(x.dtype)).T @ x
-        return Curvature(
-            inputs.astype("float64"), (matrix / doubt.sum()).astype("float64")
-        )
+        return Curvature(inputs.astype("float64"), matrix / doubt.sum())
 
 
 def map_logits(
-    logits: Array, weights: dict[str, Array], features: Array | None = None
+    logits: Array, weights: Groups, features: Array | None = None
 ) -> Array:
     """Applies the parts of the map that `weights` names."""
-    mapped, kind = logits, logits.dtype
+    mapped = logits
     if "vector" in weights:
-        mapped = mapped * (1.0 + weights["vector"]).astype(kind)
-    if "matrix" in weights:
-        mapped = mapped + logits @ weights["matrix"].astype(kind)
-    if features is not None and "features" in weights:
-        x = features @ weights["features"].astype(features.dtype)
-        mapped = mapped + x.astype(kind)
+        mapped = mapped * (1.0 + weights["vector"]).astype(logits.dtype)
+    for name, x in (("matrix", logits), ("features", features)):
+        if x is not None and name in weights:
+            product = x @ weights[name].astype(x.dtype)
+            mapped = mapped + product.astype(logits.dtype)
     if "bias" in weights:
-        mapped = mapped + weights["bias"].astype(kind)
+        mapped = mapped + weights["bias"].astype(logits.dtype)
     return mapped

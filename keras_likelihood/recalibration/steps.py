@@ -5,18 +5,26 @@ If both were fitted together, each would undo the shrinkage of the other.
 
 import dataclasses
 import functools
+from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax
 
 from keras_likelihood.backend.types import Array
-from keras_likelihood.recalibration import penalised_fit, softmax
+from keras_likelihood.recalibration import softmax
 from keras_likelihood.recalibration.feature_basis import SOURCES
 from keras_likelihood.recalibration.inputs import Rows
 from keras_likelihood.recalibration.network import (
     LinkedObjective,
     linear_part,
     shifted_softplus,
+)
+from keras_likelihood.recalibration.penalised_fit import (
+    Groups,
+    curvatures_at,
+    fit_by_evidence,
+    fit_penalised,
+    minimise,
 )
 
 MAPS: dict[str | None, tuple[str, ...]] = {
@@ -43,28 +51,27 @@ class TemperedRows:
     """
 
     rows: Rows
-    columns: dict[str, Array]
+    columns: Groups
     source: str | None
     base: float
     offset: float
     floor: float = 0.0
     has_prior: bool = True
     whole: "TemperedRows | None" = None
-    _last_map: dict[str, Array] | None = None
+    _last_map: Groups | None = None
 
     def part(self, index: Array) -> "TemperedRows":
         """The same object for some rows."""
-        rows, columns = self.rows.part(index), _rows_of(self.columns, index)
-        return dataclasses.replace(
-            self, rows=rows, columns=columns, whole=self, _last_map=None
-        )
+        columns = {name: x[index] for name, x in self.columns.items()}
+        changed: Any = {"rows": self.rows.part(index), "columns": columns}
+        return dataclasses.replace(self, **changed, whole=self, _last_map=None)
 
     def losses(
         self,
         logit_map: str | None,
         strength: float,
         rows: Rows,
-        columns: dict[str, Array],
+        columns: Groups,
     ) -> Array:
         """-log p of the labels of other rows, after a map or without one."""
         z = self._tempered(rows.logits, columns)
@@ -74,13 +81,13 @@ class TemperedRows:
             z = softmax.map_logits(z, weights, columns.get("features"))
         return -log_softmax(z, axis=1)[np.arange(len(z)), rows.labels]
 
-    def _tempered(self, z: Array, columns: dict[str, Array]) -> Array:
+    def _tempered(self, z: Array, columns: Groups) -> Array:
         if self.source is None:
             return z / self._temperature
-        linear = linear_part(self._inputs(columns), self.predictor.weights)
+        linear = linear_part(self._inputs(columns), self.predictor[0])
         return z / shifted_softplus(linear, self.offset)[0][:, None]
 
-    def _inputs(self, columns: dict[str, Array]) -> dict[str, Array]:
+    def _inputs(self, columns: Groups) -> Groups:
         names = SOURCES[self.source]
         return {name: x for name, x in columns.items() if name in names}
 
@@ -88,67 +95,57 @@ class TemperedRows:
     def _temperature(self) -> float:
         if self.whole is None:
             return 1.0
-        rows, base = self.rows, self.base
-        data = rows.logits * base, rows.labels, rows.weight
-        return softmax.solve_temperature(*data, softmax.SPREAD) / base
+        rows = self.rows.with_logits(self.rows.logits * self.base)
+        return softmax.solve_temperature(rows, softmax.SPREAD) / self.base
 
     @functools.cached_property
-    def predictor(self) -> penalised_fit.EvidenceFit:
+    def predictor(self) -> tuple[Groups, dict[str, float]]:
         """Weights of the predicted temperature, and strengths of their prior.
 
         If there are many rows, the strengths come from a sample. All rows then
         finish the fit.
         """
-        fit_penalised = penalised_fit.fit_penalised
         objective = self._objective(1)
-        if not self.has_prior:
-            weights = fit_penalised(objective, {}, _MOST)
-            return penalised_fit.EvidenceFit(weights, {})
-        if self.whole is not None:
-            strengths = self.whole.predictor.strengths
-            weights = fit_penalised(objective, strengths, _ITERATIONS)
-            return penalised_fit.EvidenceFit(weights, strengths)
+        if self.whole is not None or not self.has_prior:
+            strengths = self.whole.predictor[1] if self.whole else {}
+            most = _ITERATIONS if self.has_prior else _MOST
+            return fit_penalised(objective, strengths, most), strengths
         every = max(1, len(self.rows.labels) // _SAMPLE_ROWS)
         sample = self._objective(every)
-        fit = penalised_fit.fit_by_evidence(sample)
+        weights, strengths = fit_by_evidence(sample)
         if every > 1:
-            curvatures = penalised_fit.curvatures_at(sample, fit.weights)
+            curvatures = curvatures_at(sample, weights)
             for curvature in curvatures.values():
                 curvature.values *= len(objective.weight) / len(sample.weight)
-            fit.weights = penalised_fit.minimise(
-                objective, fit.weights, curvatures, fit.strengths, 5
-            )
-        return fit
+            weights = minimise(objective, weights, curvatures, strengths, 5)
+        return weights, strengths
 
     def _objective(self, every: int) -> LinkedObjective:
-        rows = self.rows.part(slice(None, None, every))
-        columns = _rows_of(self._inputs(self.columns), slice(None, None, every))
-        return softmax.tempered_softmax(
-            rows.logits, rows.labels, columns, self.offset, rows.weight
-        )
+        part, columns = slice(None, None, every), self._inputs(self.columns)
+        columns = {name: x[part] for name, x in columns.items()}
+        rows = self.rows.part(part)
+        return softmax.tempered_softmax(rows, columns, self.offset)
 
-    def map(self, logit_map: str, strength: float) -> dict[str, Array]:
+    def map(self, logit_map: str, strength: float) -> Groups:
         """The weights of a map of the tempered logits or of the features."""
         strengths = (self.whole or self)._strengths(logit_map, strength)
         # A fitted map with stronger priors is the start of a matrix.
         start = self._last_map if logit_map == "matrix" else None
-        self._last_map = penalised_fit.fit_penalised(
+        self._last_map = fit_penalised(
             self._mapped(logit_map), strengths, _ITERATIONS, start
         )
         return self._last_map
 
     def _mapped(self, logit_map: str) -> softmax.MappedSoftmax:
-        rows, features = self.rows, self.columns.get("features")
-        names = MAPS[logit_map]
-        return softmax.MappedSoftmax(
-            self._logs, rows.labels, names, features, rows.weight
-        )
+        return softmax.MappedSoftmax(self._tempered_rows, MAPS[logit_map])
 
     @functools.cached_property
-    def _logs(self) -> Array:
-        return for_map(
-            self._tempered(self.rows.logits, self.columns), self.floor
-        )
+    def _tempered_rows(self) -> Rows:
+        """The rows with the inputs of a map."""
+        z = self._tempered(self.rows.logits, self.columns)
+        features = self.columns.get("features")
+        rows = self.rows.with_logits(for_map(z, self.floor))
+        return dataclasses.replace(rows, features=features)
 
     def _strengths(self, logit_map: str, strength: float) -> dict[str, float]:
         if logit_map == "features":
@@ -161,13 +158,7 @@ class TemperedRows:
     @functools.cached_property
     def _strength_of_features(self) -> dict[str, float]:
         objective = self._mapped("features")
-        return penalised_fit.fit_by_evidence(objective, rounds=4).strengths
-
-
-def _rows_of(
-    columns: dict[str, Array], index: Array | slice
-) -> dict[str, Array]:
-    return {name: x[index] for name, x in columns.items()}
+        return fit_by_evidence(objective, rounds=4)[1]
 
 
 def for_map(z: Array, floor: float) -> Array:

@@ -226,25 +226,14 @@ def test_model_keeps_its_intervals_in_its_file(rng, tmp_path):
             np.testing.assert_allclose(a, c, rtol=1e-4, atol=1e-4)
     lower, upper = found
     assert lower.shape == (96, 1)
+    used = loaded.predict_distribution(x, groups=groups).distribution
+    for values in (used.prediction, used.scale, used.mean()):
+        assert isinstance(values, np.ndarray)
     assert 0.8 < ((y[192:] >= lower) & (y[192:] <= upper)).mean() < 0.99
     np.testing.assert_allclose(
         loaded.predict(x, verbose=0)[0],
         model.predict(x, verbose=0)[0],
         rtol=1e-5,
-    )
-
-
-@pytest.mark.few(0)
-def test_a_conformal_model_is_calibrated_again(rng):
-    """The last calibration is used, in the model and in its file."""
-    x = rng.normal(size=(120, 3)).astype("float32")
-    y = rng.normal(size=(120, 1))
-    stock = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
-    first = ConformalIntervals().fit(stock, x[:60], 9 * y[:60])
-    again = ConformalIntervals().fit(first.model, x[60:], y[60:])
-    expected = ConformalIntervals().fit(stock, x[60:], y[60:])
-    np.testing.assert_allclose(
-        again.interval(x, 0.8), expected.interval(x, 0.8), rtol=1e-5
     )
 
 
@@ -282,15 +271,6 @@ def test_recalibrated_tails_are_read(rng):
     assert list(graph.parameters) == ["df", "scale"]
 
 
-def test_every_output_has_a_threshold_of_its_own(rng):
-    y = rng.normal(size=(100, 2)) * [1, 20]
-    law = kl.likelihoods.Normal(np.zeros((100, 2), "float32"), scale=1.0)
-    fitted = ConformalIntervals().fit_distribution(law, y)
-    _, upper = fitted.calibrate(law).interval(0.9)
-    expected = np.sort(np.abs(y), axis=0)[90]
-    np.testing.assert_allclose(upper[0], expected, rtol=1e-3)
-
-
 def test_intervals_of_counts_end_at_counts(rng):
     rate = np.exp(rng.normal(size=(400, 1))).astype("float32")
     y = rng.poisson(3 * rate).astype("float32")
@@ -301,23 +281,6 @@ def test_intervals_of_counts_end_at_counts(rng):
     held = fitted.scores_.threshold(0.9)
     if held < 0.998:
         assert (upper == np.round(upper)).all()
-
-
-@pytest.mark.few(0)
-def test_a_learned_vector_stands_beside_several_outputs(rng):
-    """A mixture has three numbers where each of two outputs has one."""
-    inputs = keras.Input((3,))
-    mixture = kl.likelihoods.Mixture("normal", components=3)
-    model = kl.LikelihoodModel(inputs, keras.layers.Dense(2)(inputs))
-    model.compile("sgd", loss=kl.losses.LikelihoodLoss(mixture))
-    x = rng.normal(size=(64, 3)).astype("float32")
-    y = rng.normal(size=(64, 2)).astype("float32")
-    model.evaluate(x, y, verbose=0)
-    fitted = ConformalIntervals().fit(model, x, y)
-    lower, upper = fitted.interval(x, 0.8)
-    assert lower.shape == y.shape
-    inside = (lower <= y) & (y <= upper)
-    assert (inside.mean(axis=0) >= 0.8).all()
 
 
 @pytest.mark.few(0)
@@ -362,3 +325,45 @@ def test_equal_widths_follow_the_unit_of_the_targets(unit, count):
     expected = np.sort(np.abs(y))[rank]
     np.testing.assert_allclose(high, expected, rtol=0.01)
     np.testing.assert_allclose(low, -expected, rtol=0.01)
+
+
+def test_every_output_has_a_threshold_of_its_own(rng):
+    y = rng.normal(size=(100, 2)) * [1, 20]
+    law = kl.likelihoods.Normal(np.zeros((100, 2), "float32"), scale=1.0)
+    fitted = ConformalIntervals().fit_distribution(law, y)
+    _, upper = fitted.calibrate(law).interval(0.9)
+    expected = np.sort(np.abs(y), axis=0)[90]
+    np.testing.assert_allclose(upper[0], expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize("delay", [0, 3])
+def test_adaptive_intervals_keep_their_coverage_after_a_shift(rng, delay):
+    """The noise of two series triples, and the first one also gets a trend."""
+    batches, steps = (250, 8, 2), np.arange(2500)
+    y = rng.standard_t(4, size=(2500, 2)) * np.where(steps < 500, 1, 3)[:, None]
+    y[1500:, 0] += 0.005 * (steps[1500:] - 1500)
+    zero = np.zeros((500, 2), "float32")
+    before = kl.likelihoods.Normal(zero, scale=1.0)
+    law = kl.likelihoods.Normal(zero[:8], scale=1.0)
+    fitted = ConformalIntervals().fit_distribution(before, y[:500])
+    adaptive = kl.conformal.AdaptiveIntervals(0.9, rate=0.02)
+    y = y[500:].reshape(batches)
+    lower, upper = np.empty((2, *batches))
+    for t in range(250):
+        lower[t], upper[t] = adaptive.interval(fitted.calibrate(law))
+        if t >= delay:
+            adaptive.update(y[t - delay])
+    covered = (lower <= y) & (y <= upper)
+    for part in (slice(0, 125), slice(125, None)):
+        np.testing.assert_allclose(covered[part].mean((0, 1)), 0.9, atol=0.03)
+    plain, above = fitted.calibrate(law).interval(0.9)
+    assert ((plain <= y) & (y <= above)).mean() < 0.6
+    # Infinite intervals are rare.
+    assert np.isinf(upper).mean() < 0.15
+    with pytest.raises(ValueError, match="called before `update`"):
+        kl.conformal.AdaptiveIntervals().update(y[0])
+    names = np.arange(500) % 2
+    fitted.fit_distribution(before, y.reshape(-1, 2)[:500], groups=names)
+    with pytest.raises(ValueError, match="`groups` must be None"):
+        adaptive = kl.conformal.AdaptiveIntervals()
+        adaptive.interval(fitted.calibrate(law, groups=names[:8]))

@@ -222,14 +222,6 @@ def test_a_layer_called_twice_is_followed_to_its_last_call():
     np.testing.assert_allclose(found["features"].sum(axis=1), 1, atol=1e-5)
 
 
-def test_a_reshape_that_mixes_classes_is_no_softmax():
-    given = keras.Input((5,))
-    p = keras.layers.Dense(6, activation="softmax")(given)
-    model = keras.Model(given, keras.layers.Reshape((2, 3))(p))
-    with pytest.raises(ValueError, match="Received: Reshape"):
-        ModelGraph(model).logits()
-
-
 def test_files_run_no_code_and_errors_are_plain(tmp_path):
     given = keras.Input((5,))
     code = keras.Model(given, keras.layers.Lambda(lambda v: v)(given))
@@ -263,3 +255,11 @@ def test_labels_targets_and_probabilities():
     assert not are_probabilities(rows[:, :1])
     assert not are_probabilities(rows + 0.1)
     assert not are_probabilities(rows * [[3, -1]])
+
+
+def test_a_reshape_that_mixes_classes_is_no_softmax():
+    given = keras.Input((5,))
+    p = keras.layers.Dense(6, activation="softmax")(given)
+    model = keras.Model(given, keras.layers.Reshape((2, 3))(p))
+    with pytest.raises(ValueError, match="Received: Reshape"):
+        ModelGraph(model).logits()

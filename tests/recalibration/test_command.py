@@ -85,41 +85,6 @@ def test_texts_of_two_files_get_equal_numbers(
     assert re.search(words, capsys.readouterr().err)
 
 
-def test_one_hot_labels_and_one_method(tmp_path, capsys):
-    _, logits, y = arrays()
-    for name, labels in {"plain": y, "one_hot": np.eye(3)[y]}.items():
-        np.savez(tmp_path / f"{name}.npz", logits=logits, y=labels)
-    printed = []
-    for name in ("plain", "one_hot"):
-        call("--data", tmp_path / f"{name}.npz", "--method", "global")
-        lines = capsys.readouterr().out.splitlines()
-        *lines, next_step = lines
-        assert name in next_step
-        printed.append([line.split()[:4] for line in lines])
-        assert "Nothing was written. Use --output to write the result." in lines
-    assert printed[0] == printed[1]
-    assert [line[0] for line in printed[0][:3]] == ["method", "none", "global"]
-    assert not any(line[0] == "auto" for line in printed[0])
-
-
-def test_labels_of_sequences_stay_class_numbers(tmp_path, capsys):
-    _, logits, y = arrays()
-    np.savez(tmp_path / "rows.npz", logits=logits, y=y)
-    np.savez(
-        tmp_path / "sequences.npz",
-        logits=logits.reshape(50, 3, 3),
-        y=y.reshape(50, 3),
-    )
-    printed = []
-    for name in ("rows", "sequences"):
-        path = tmp_path / f"{name}.npz"
-        call("--data", path, "--test", path, "--method", "global")
-        *lines, next_step = capsys.readouterr().out.splitlines()
-        assert name in next_step
-        printed.append([line.split()[:4] for line in lines[:-1]])
-    assert printed[0][:3] == printed[1][:3]
-
-
 def test_scores_are_those_of_rows_that_no_fit_has_seen(tmp_path, capsys):
     """Random labels: a fit to the rows that it is scored on would gain."""
     random = np.random.default_rng(0)
@@ -137,47 +102,6 @@ def test_scores_are_those_of_rows_that_no_fit_has_seen(tmp_path, capsys):
     np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-5)
     assert call(*options[:2], "--method", "matrix") == 2
     assert "--change-classes allows" in capsys.readouterr().err
-
-
-@pytest.mark.few(0)
-def test_plain_vectors_are_logits_of_yes(tmp_path, capsys):
-    logits = np.random.default_rng(0).normal(size=60)
-    y = (logits > 0).astype(int)
-    y[:6] = 1 - y[:6]
-    np.savez(tmp_path / "vector.npz", logits=logits, y=y)
-    np.savez(tmp_path / "column.npz", logits=logits[:, None], y=y)
-    printed, written = [], []
-    for name in ("vector", "column"):
-        output = tmp_path / f"{name}_out.npz"
-        call(
-            *("--data", tmp_path / f"{name}.npz", "--method", "global"),
-            *("--output", output),
-        )
-        lines = capsys.readouterr().out.splitlines()[1:3]
-        printed.append([line.split()[:4] for line in lines])
-        written.append(np.load(output)["probabilities"])
-    assert printed[0] == printed[1]
-    assert printed[0][0][3] == "0.9000"
-    np.testing.assert_array_equal(written[0], written[1][:, 0])
-
-
-def test_errors_of_the_user_are_one_line(tmp_path, capsys):
-    _, logits, y = arrays()
-    np.savez(tmp_path / "val.npz", logits=logits, y=y[:-1])
-    line = refusal(capsys, "recalibrate", "--data", tmp_path / "val.npz")
-    assert line.startswith("recalibrate: Labels for logits")
-
-
-def test_pickles_and_wrong_files_are_refused(tmp_path, capsys):
-    def words(name):
-        return refusal(capsys, "recalibrate", "--data", tmp_path / name)
-
-    pickled = np.array([{"a": 1}], dtype=object)
-    np.savez(tmp_path / "bad.npz", logits=pickled, y=np.zeros(1))
-    assert "pickled arrays, which are refused" in words("bad.npz")
-    assert "no such file" in words("none.npz")
-    np.savez(tmp_path / "x.npz", x=np.zeros(3))
-    assert "needs arrays `logits` and `y`" in words("x.npz")
 
 
 def test_outputs_have_the_name_they_were_given(tmp_path, capsys):
@@ -201,12 +125,52 @@ def test_outputs_have_the_name_they_were_given(tmp_path, capsys):
     assert (tmp_path / "out.npz").read_text() == "old"
 
 
-def test_data_to_judge_on_have_the_same_classes(tmp_path, capsys):
+@pytest.mark.parametrize("case", ["one_hot", "sequences", "vector"])
+def test_shapes_that_mean_the_same_give_equal_scores(case, tmp_path, capsys):
     _, logits, y = arrays()
-    np.savez(tmp_path / "val.npz", logits=logits, y=y)
-    np.savez(tmp_path / "test.npz", logits=logits[:, :2], y=y % 2)
+    if case == "vector":
+        logits, y = logits[:, :1], (y == 0).astype(int)
+    shaped = {
+        "one_hot": (logits, np.eye(3, dtype=int)[y]),
+        "sequences": (logits.reshape(50, 3, -1), y.reshape(50, 3)),
+        "vector": (logits[:, 0], y),
+    }[case]
+    printed = []
+    for name, (z, labels) in {"plain": (logits, y), "other": shaped}.items():
+        path = tmp_path / f"{name}.npz"
+        np.savez(path, logits=z, y=labels)
+        call("--data", path, "--test", path, "--method", "global")
+        *lines, next_step = capsys.readouterr().out.splitlines()
+        assert name in next_step
+        printed.append([line.split()[:4] for line in lines[:3]])
+        assert "Nothing was written. Use --output to write the result." in lines
+    assert printed[0] == printed[1]
+    assert [line[0] for line in printed[0]] == ["method", "none", "global"]
+
+
+def test_bad_data_are_refused_in_one_line(tmp_path, capsys):
+    _, logits, y = arrays()
+    files = {
+        "short": {"logits": logits, "y": y[:-1]},
+        "pickled": {"logits": np.array([{"a": 1}], object), "y": np.zeros(1)},
+        "other": {"x": np.zeros(3)},
+        "val": {"logits": logits, "y": y},
+        "test": {"logits": logits[:, :2], "y": y % 2},
+    }
+    for name, values in files.items():
+        np.savez(tmp_path / f"{name}.npz", **values)
+    (tmp_path / "half.csv").write_text("1,2,0\n2,1,1.7\n3,4,1\n")
+    for name, words in {
+        "short.npz": "Labels for logits",
+        "pickled.npz": "pickled arrays, which are refused",
+        "none.npz": "no such file",
+        "other.npz": "needs arrays `logits` and `y`",
+        "half.csv": "whole numbers from 0 to 1. Received: [1.7]",
+    }.items():
+        line = refusal(capsys, "recalibrate", "--data", tmp_path / name)
+        assert words in line
+    files = [tmp_path / f"{name}.npz" for name in ("val", "test")]
     line = refusal(
-        *(capsys, "recalibrate", "--data", tmp_path / "val.npz"),
-        *("--test", tmp_path / "test.npz"),
+        capsys, "recalibrate", "--data", files[0], "--test", files[1]
     )
     assert "'logits': (3,)}. Received: {'logits': (2,)}" in line

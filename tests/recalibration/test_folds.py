@@ -20,13 +20,6 @@ def fold_of(rows, more=None, folds=3):
     return found
 
 
-def test_without_copies_rows_take_turns_in_random_order(rng):
-    rows = rng.standard_normal((100, 3))
-    order = np.random.default_rng(0).permutation(100)
-    for number, held in enumerate(random_folds(rows, None, 3, 0)):
-        np.testing.assert_array_equal(held, np.sort(order[number::3]))
-
-
 @pytest.mark.parametrize("with_more", [False, True])
 def test_copies_share_a_fold(rng, with_more):
     rows, more = rng.standard_normal((90, 3)), rng.standard_normal((90, 5))

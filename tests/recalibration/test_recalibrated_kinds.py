@@ -62,19 +62,6 @@ def test_training_the_result_leaves_the_original_as_it_was(kind):
     assert any(moved)
 
 
-def test_regressors_are_their_own_too():
-    x, y = kinds.data()
-    model = kinds.make("functional", 1, "linear")
-    before = model.get_weights()
-    fitted = regression.LinearRescaling().fit(model, x, y + 0.5)
-    assert len(fitted.model.trainable_variables) == 2
-    for layer in fitted.model.layers:
-        for w in layer.weights:
-            w.assign(w + 1)
-    for one, other in zip(before, model.get_weights(), strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
 @pytest.mark.few(1)
 @pytest.mark.parametrize("conditioning", ["head", "global"])
 def test_temperatures_that_a_model_has_are_included(conditioning, tmp_path):
@@ -143,21 +130,6 @@ def test_questions_need_labels_of_their_shape():
         )
 
 
-def test_bernoulli_models_ask_questions():
-    x, _ = kinds.data()
-    model = kl.LikelihoodModel.from_model(kinds.make("functional", 2, "linear"))
-    model.compile("sgd", loss=kl.losses.BernoulliLoss(temperature=2.0))
-    y = (kinds.logits_of(x, 2) > 0.5).astype("int64")
-    fitted = GlobalScaling().fit(model, x, y)
-    assert len(fitted.questions_) == 2
-    half = GlobalScaling().fit_arrays(
-        kinds.logits_of(x, 2) / 2, y, multi_label=True
-    )
-    assert fitted.report_["nll_before"] == pytest.approx(
-        half.report_["nll_before"], rel=1e-4
-    )
-
-
 @pytest.mark.few(1)
 @pytest.mark.parametrize("activation", ["sigmoid", "linear"])
 def test_plain_vectors_stay_vectors(activation):
@@ -215,22 +187,6 @@ def test_a_learned_scale_of_the_loss_is_the_scale_before():
 
 
 @pytest.mark.few(0)
-def test_subclassed_regressors_and_classifiers_in_batches():
-    x, y = kinds.data()
-    batches = [(x[:64], y[:64]), (x[64:], y[64:])]
-    model = kinds.make("subclassed", 1, "linear")
-    found = regression.GlobalRescaling().fit(model, batches)
-    expected = regression.GlobalRescaling().fit(model, x, y)
-    assert found.report_["nll_after"] == pytest.approx(
-        expected.report_["nll_after"], rel=1e-5
-    )
-    found = GlobalScaling().fit(
-        kinds.make("subclassed"), batches, from_logits=False
-    )
-    assert found.model.predict(x, verbose=0).shape == (128, 3)
-
-
-@pytest.mark.few(0)
 def test_outputs_stay_float32_under_mixed_precision(mixed_precision, tmp_path):
     x, y = kinds.data(64)
     for ending in ("softmax", "sigmoid"):
@@ -248,3 +204,18 @@ def test_outputs_stay_float32_under_mixed_precision(mixed_precision, tmp_path):
     for method in (regression.GlobalRescaling, regression.LinearRescaling):
         found = method().fit(model, x, y + 0.5).model.predict(x, verbose=0)
         assert all(part.dtype == np.float32 for part in found)
+
+
+def test_bernoulli_models_ask_questions():
+    x, _ = kinds.data()
+    model = kl.LikelihoodModel.from_model(kinds.make("functional", 2, "linear"))
+    model.compile("sgd", loss=kl.losses.BernoulliLoss(temperature=2.0))
+    y = (kinds.logits_of(x, 2) > 0.5).astype("int64")
+    fitted = GlobalScaling().fit(model, x, y)
+    assert len(fitted.questions_) == 2
+    half = GlobalScaling().fit_arrays(
+        kinds.logits_of(x, 2) / 2, y, multi_label=True
+    )
+    assert fitted.report_["nll_before"] == pytest.approx(
+        half.report_["nll_before"], rel=1e-4
+    )

@@ -40,17 +40,6 @@ def test_a_large_file_is_sampled_evenly(stored, name, weighted, rng):
         np.testing.assert_array_equal(found.parameters_[key], value)
 
 
-def test_a_file_that_fits_is_read_as_a_whole(stored, monkeypatch):
-    logits, on_disk, labels = stored
-    monkeypatch.setattr(inputs, "_MOST_BYTES", on_disk.nbytes)
-    fits = [
-        recalibration.GlobalScaling().fit_arrays(values, labels)
-        for values in (logits, on_disk)
-    ]
-    assert fits[0].parameters_ == fits[1].parameters_
-    assert fits[1].report_["examples"] == 5000
-
-
 def test_probabilities_go_to_a_file(stored, tmp_path, monkeypatch):
     logits, on_disk, labels = stored
     monkeypatch.setattr(inputs, "_MOST_BYTES", on_disk.nbytes)

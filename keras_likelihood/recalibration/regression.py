@@ -1,4 +1,4 @@
-"""Base class of the recalibrators of regressors."""
+"""Recalibration of trained regressors."""
 
 import dataclasses
 import time
@@ -17,14 +17,24 @@ from keras_likelihood.likelihoods.checks import (
 )
 from keras_likelihood.metrics.functions import calibration_error
 from keras_likelihood.recalibration import inputs, network
+from keras_likelihood.recalibration.feature_basis import FeatureBasis
 from keras_likelihood.recalibration.graphs import RegressorGraph, as_tensor
-from keras_likelihood.recalibration.regression.residual_shape import (
+from keras_likelihood.recalibration.penalised_fit import fit_by_evidence
+from keras_likelihood.recalibration.residual_shape import (
     ResidualShape,
     fit_shape,
     widest,
 )
 from keras_likelihood.serving import RecalibratedRegressor
 from keras_likelihood.serving.layers import LikelihoodPrediction
+
+__all__ = [
+    "AutoRescaling",
+    "DeepRescaling",
+    "GlobalRescaling",
+    "LinearRescaling",
+    "RegressorRecalibrator",
+]
 
 _CHOICES = ("auto", "normal", "student_t")
 
@@ -87,19 +97,15 @@ class RegressorRecalibrator:
             features: name of the layer whose output is used as features.
                 Defaults to the input of the last layer.
         """
+        options: dict[str, Any] = {"batched": y is None, "features": features}
         graph = RegressorGraph(
-            model,
-            x,
-            batched=y is None,
-            features=features,
-            with_features=self.uses_features,
+            model, x, with_features=self.uses_features, **options
         )
         distribution, columns, y, weight = graph.outputs(
             x, y, sample_weight, batch_size
         )
-        options = {"features": columns, "sample_weight": weight}
-        self.fit_distribution(distribution, y, **options)
-        self.model = graph.extend(self)
+        self.fit_arrays(distribution, y, features=columns, sample_weight=weight)
+        self.model = graph.calibrated_model(self)
         return self
 
     def fit_arrays(
@@ -111,12 +117,14 @@ class RegressorRecalibrator:
         features: Any = None,
         sample_weight: Any = None,
     ) -> Self:
-        """Recalibrates from a normal regressor's outputs; returns self.
+        """Recalibrates from a regressor's outputs; returns self.
 
         Args:
-            prediction: `(n,)` or `(n, 1)`.
+            prediction: `(n,)` or `(n, 1)`, or a `LocationScale` likelihood of
+                this shape, as from `predict_distribution`.
             y: targets, `(n,)` or `(n, 1)`.
-            scale: predicted scale, `> 0`, or `None` for a point prediction.
+            scale: predicted scale of a normal regressor, `> 0`, or `None` for
+                a point prediction.
             features: `(n, columns)`. Defaults to the prediction.
             sample_weight: weights `>= 0`, `(n,)`, or `None`. Rows of weight 0
                 are ignored.
@@ -142,14 +150,7 @@ class RegressorRecalibrator:
     def fit_distribution(
         self, distribution: Any, y: Any, **options: Any
     ) -> Self:
-        """Recalibrates a predicted distribution; returns self.
-
-        Args:
-            distribution: a `LocationScale` likelihood of shape `(n,)` or
-                `(n, 1)`, as from `predict_distribution`.
-            y: targets, `(n,)` or `(n, 1)`.
-            **options: `features` and `sample_weight`, as in `fit_arrays`.
-        """
+        """The same as `fit_arrays`, for a predicted distribution."""
         return self.fit_arrays(distribution, y, **options)
 
     def _keeps(self, own: ResidualShape) -> bool:
@@ -167,10 +168,8 @@ class RegressorRecalibrator:
         self._fit_network(z / base, x, weight, start)
         relative = self._relative(x)
         shape = fit_shape(z / relative, weight, self.likelihood, own)
-        self.parameters_ |= {
-            "likelihood": shape.likelihood,
-            "factor": shape.factor,
-        }
+        self.parameters_["likelihood"] = shape.likelihood
+        self.parameters_["factor"] = shape.factor
         if not keeps:
             self.parameters_ |= shape.parameters
         return relative, shape
@@ -194,9 +193,7 @@ class RegressorRecalibrator:
     ) -> Any:
         """Returns the calibrated distribution, a `LocationScale` of `(n,)`.
 
-        Args:
-            prediction: a `LocationScale` likelihood, or as in `fit_arrays`.
-            scale, features: as in `fit_arrays`.
+        Arguments are as in `fit_arrays`.
         """
         inputs.check_fitted(self, "parameters_", "calibrate")
         location, base, own = _parts_of(prediction, scale)
@@ -230,8 +227,8 @@ class RegressorRecalibrator:
         prediction = keras.layers.Identity(name="location")(graph.prediction)
         scale = as_tensor(prediction, graph.values["scale"], "unit_scale")
         if "network" in p:
-            features, parts = graph.features, p["network"]
-            relative = network.predicted_parameter(features, parts, self.offset)
+            x = graph.tensors["features"]
+            relative = network.predicted_parameter(x, p["network"], self.offset)
             scale = keras.layers.Multiply(name="relative")([scale, relative])
         factor = p["relative_scale"] * p["factor"]
         scale = keras.layers.Rescaling(factor, name="factor")(scale)
@@ -250,10 +247,8 @@ class GlobalRescaling(RegressorRecalibrator):
         scale = s * base
 
     The factor s maximises the likelihood. For normal residuals this is
-    `s^2 = mean((y - prediction)^2 / base^2)`.
-
-    Args:
-        likelihood: `"auto"` (default), `"normal"` or `"student_t"`.
+    `s^2 = mean((y - prediction)^2 / base^2)`. Arguments are as in
+    `RegressorRecalibrator`.
 
     ```python
     fitted = GlobalRescaling().fit_arrays(prediction, y)
@@ -262,17 +257,158 @@ class GlobalRescaling(RegressorRecalibrator):
     """
 
 
+@dataclasses.dataclass(kw_only=True, eq=False)
+class LinearRescaling(RegressorRecalibrator):
+    """Predicts each example's scale from its features.
+
+        scale = g * f(x w + c) * base
+
+    with `g` the factor of GlobalRescaling and `f` the shifted softplus. If all
+    weights are zero, the result is GlobalRescaling. The weights have a prior
+    around zero, whose strength maximises the marginal likelihood.
+
+    Args:
+        likelihood: `"auto"` (default), `"normal"` or `"student_t"`.
+        offset: the offset of the softplus, `>= 0`. Defaults to 0.01.
+    """
+
+    offset: float = 0.01
+    uses_features = True
+
+    def _fit_network(
+        self, z: Array, x: Any, weight: Array, own: ResidualShape
+    ) -> None:
+        def by_scale(scale: Array, rows: Any) -> tuple[Array, Array, Array]:
+            """`standard_nll(z / s) + log s`, and its derivatives in s."""
+            ratio = z[rows] / scale
+            loss, slope = own.at(rows).loss_and_slope(ratio)
+            by_log = 1 - ratio * slope
+            # Fisher information of log s, which is 2 for a normal density.
+            information: Any = 2.0
+            if own.likelihood != "normal":
+                information = np.average(by_log**2, weights=weight[rows])
+            return loss + np.log(scale), by_log / scale, information / scale**2
+
+        basis = FeatureBasis(x, weight)
+        objective = network.LinkedObjective(
+            by_scale, {"scale": basis(x)}, self.offset, weight
+        )
+        first, bias, *rest = self._weights(objective, x)
+        kernel, shift = basis.to_raw(first)
+        self.parameters_["network"] = [kernel, bias + shift, *rest]
+        if not rest:
+            self.parameters_["kernel"] = kernel[:, 0]
+            self.parameters_["intercept"] = float((bias + shift)[0])
+
+    def _weights(
+        self, objective: network.LinkedObjective, raw: Array
+    ) -> list[Array]:
+        """The `[kernel, bias, ...]` that minimise an objective."""
+        weights, strengths = fit_by_evidence(objective)
+        self.parameters_["prior_precision"] = strengths["scale"]
+        return [weights["scale"][:, None], weights["free"]]
+
+
+@dataclasses.dataclass(kw_only=True, eq=False)
+class DeepRescaling(LinearRescaling):
+    """Predicts each example's scale by a network on its features.
+
+        scale = g * f(network(x)) * base
+
+    It starts as `GlobalRescaling`. The number of iterations is chosen on
+    held-out folds.
+
+    Args:
+        likelihood, offset: as in `LinearRescaling`.
+        hidden: sizes of the hidden layers. Defaults to `(16,)`.
+        seed: the random seed of the initial weights and the folds. Defaults to
+            0.
+    """
+
+    hidden: tuple[int, ...] = (16,)
+    seed: int = 0
+
+    def _weights(
+        self, objective: network.LinkedObjective, raw: Array
+    ) -> list[Array]:
+        parts, self.parameters_["iterations"] = network.fit_network(
+            objective, raw, self.hidden, self.seed
+        )
+        return parts
+
+
+_MOST_ROWS = 3000
+"""Largest number of rows for the choice."""
+_METHODS: dict[str, type[RegressorRecalibrator]] = {
+    c.__name__: c for c in (GlobalRescaling, LinearRescaling, DeepRescaling)
+}
+
+
+@dataclasses.dataclass(kw_only=True, eq=False)
+class AutoRescaling(RegressorRecalibrator):
+    """Chooses between `GlobalRescaling`, `LinearRescaling` and `DeepRescaling`.
+
+    The method with the lowest held-out NLL is fitted to all rows.
+
+    Args:
+        likelihood: `"auto"` (default), `"normal"` or `"student_t"`.
+        folds: number of folds, `>= 2`. Defaults to 3.
+        seed: the random seed of the folds. Defaults to 0.
+
+    Attributes set by fitting:
+        method_: name of the chosen class.
+        cross_validated_nll_: dict of names to the NLL on held-out rows, in
+            units of the predicted scale.
+    """
+
+    folds: int = 3
+    seed: int = 0
+    uses_features = "optional"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_argument("folds", self.folds, self.folds >= 2, ">= 2")
+
+    def _fit_residuals(
+        self, z: Array, x: Any, weight: Array, own: ResidualShape
+    ) -> tuple[Any, ResidualShape]:
+        rows = np.random.default_rng(self.seed).permutation(len(z))
+        rows = np.sort(rows[:_MOST_ROWS])
+        folds = inputs.random_folds(
+            x[rows], z[rows, None], self.folds, self.seed
+        )
+        scores: dict[str, float] = {}
+        self.cross_validated_nll_ = scores
+        for name, method in _METHODS.items():
+            losses = np.empty(len(rows))
+            for held_out in folds:
+                kept, out = np.delete(rows, held_out), rows[held_out]
+                member = method(likelihood=self.likelihood)
+                _, shape = member._fit_residuals(
+                    z[kept], x[kept], weight[kept], own.at(kept)
+                )
+                if self._keeps(own):
+                    # Parameters of the model differ between rows.
+                    factor = shape.factor
+                    shape = dataclasses.replace(own.at(out), factor=factor)
+                relative = member._relative(x[out])
+                nll = shape.nll(z[out] / relative) + np.log(relative)
+                losses[held_out] = nll
+            scores[name] = float(np.average(losses, weights=weight[rows]))
+        self.method_ = min(scores, key=lambda name: scores[name])
+        member = _METHODS[self.method_](likelihood=self.likelihood)
+        fitted = member._fit_residuals(z, x, weight, own)
+        self.parameters_ = member.parameters_
+        return fitted
+
+
 def as_column(values: Any, name: str) -> Array:
     """Returns finite numbers `(n,)`, as float64, from `(n,)` or `(n, 1)`."""
     values = finite_numbers(values, f"`{name}`")
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
-    if values.ndim != 1 or len(values) == 0:
-        raise ValueError(
-            f"`{name}` must be of shape (n,) or (n, 1). "
-            f"Received: shape {values.shape}"
-        )
-    return values
+    shape = values.shape
+    fits = shape[1:] in ((), (1,)) and shape != () and values.size
+    check_argument(name, f"shape {shape}", fits, "of shape (n,) or (n, 1)")
+    return values.reshape(-1)
 
 
 def location_and_scale(prediction: Any, scale: Any) -> tuple[Array, Array]:
