@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import softmax
 
 from keras_likelihood.backend.types import Array, Tensor
-from keras_likelihood.likelihoods.checks import as_weight, check_argument
+from keras_likelihood.likelihoods.checks import as_weight
 from keras_likelihood.metrics.functions import binned_error
 from keras_likelihood.reading.targets import as_labels
 from keras_likelihood.recalibration import inputs
@@ -135,9 +135,7 @@ class ClassifierRecalibrator:
 
         Args:
             logits: `(n, ..., classes)`, or `(n,)` or `(n, ..., 1)` for binary
-                labels, or `(n, ..., labels)` with `multi_label`. At most 256
-                MiB of a memory-mapped array (`numpy.load(path,
-                mmap_mode="r")`) are used, in evenly spaced rows.
+                labels, or `(n, ..., labels)` with `multi_label`.
             y: class numbers `(n, ...)` or one-hot labels. With `multi_label`,
                 0 or 1 in the shape of `logits`.
             features: `(n, ..., columns)`, for methods that use them.
@@ -153,11 +151,8 @@ class ClassifierRecalibrator:
             self.report_["seconds"] = time.perf_counter() - started
             return self
         self.questions_ = None
-        logits, y, features, weight = inputs.rows_to_fit(
-            logits, y, features, sample_weight
-        )
         logits, shape, self._floor = inputs.as_logits(logits, from_logits)
-        weight = as_weight(weight, shape[:-1])
+        weight = as_weight(sample_weight, shape[:-1])
         labels = as_labels(y, shape, weight)
         columns = self._rows_of_features(features, shape[:-1])
         count = None if columns is None else columns.shape[1]
@@ -176,40 +171,21 @@ class ClassifierRecalibrator:
         return self
 
     def calibrate(
-        self,
-        logits: Any,
-        features: Any = None,
-        *,
-        from_logits: bool = True,
-        out: Any = None,
+        self, logits: Any, features: Any = None, *, from_logits: bool = True
     ) -> Array:
         """Returns calibrated probabilities, in the shape of `logits`.
 
-        Args:
-            logits, features, from_logits: as in `fit_arrays`.
-            out: array of the shape of `logits` to write to, for example from
-                `numpy.lib.format.open_memmap`. Rows are then read and
-                written in blocks. Defaults to a new array.
+        Arguments are as in `fit_arrays`.
         """
         inputs.check_fitted(self, "parameters_", "calibrate")
-        if out is not None:
-            allowed = f"of the shape of `logits`, {np.shape(logits)}"
-            fits = out.shape == np.shape(logits)
-            check_argument("out", out.shape, fits, allowed)
-            for part in inputs.blocks(out):
-                columns = None if features is None else features[part]
-                out[part] = self.calibrate(
-                    logits[part], columns, from_logits=from_logits
-                )
-            return out
         logits = np.asarray(logits)
         one = logits.ndim == 1
         self._check_columns("logits", 1 if one else logits.shape[-1])
         if self.questions_ is not None:
-            columns = np.split(logits, logits.shape[-1], axis=-1)
+            parts = np.split(logits, logits.shape[-1], axis=-1)
             answers = [
                 question.calibrate(z, features, from_logits=from_logits)
-                for question, z in zip(self.questions_, columns, strict=True)
+                for question, z in zip(self.questions_, parts, strict=True)
             ]
             return np.concatenate(answers, axis=-1)
         rows, shape, _ = inputs.as_logits(logits, from_logits, self._floor)

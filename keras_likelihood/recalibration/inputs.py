@@ -15,9 +15,6 @@ Smaller logits are raised. Their probabilities are below 1e-13, and their exact
 size is meaningless. But a few labels on these logits would dominate a fit.
 """
 
-_MOST_BYTES = 2**28
-_BLOCK = 2**22
-
 
 @dataclasses.dataclass
 class Rows:
@@ -38,20 +35,6 @@ class Rows:
     def with_logits(self, logits: Array) -> "Rows":
         """The same rows with other logits."""
         return dataclasses.replace(self, logits=logits)
-
-
-def rows_to_fit(values: Any, *others: Any) -> tuple[Any, ...]:
-    """The arrays; of a memory-mapped one, 256 MiB of evenly spaced rows."""
-    if not isinstance(values, np.memmap):
-        return values, *others
-    every = max(1, -(-values.nbytes // _MOST_BYTES))
-    return tuple(a if a is None else a[::every] for a in (values, *others))
-
-
-def blocks(values: Array) -> list[slice]:
-    """Slices of the rows of an array that need little memory."""
-    step = max(1, _BLOCK // max(1, int(np.prod(values.shape[1:]))))
-    return [slice(at, at + step) for at in range(0, len(values), step)]
 
 
 def as_logits(
