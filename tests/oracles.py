@@ -4,80 +4,35 @@ import numpy as np
 from scipy import integrate, special, stats
 
 
-def normal(prediction, scale):
-    return stats.norm(prediction, scale)
-
-
-def laplace(prediction, scale):
-    return stats.laplace(prediction, scale)
-
-
-def student_t(prediction, df, scale):
-    return stats.t(df, prediction, scale)
-
-
-def robust_rho(prediction, shape, scale):
-    return _RobustRho(prediction, shape, scale)
-
-
-def logistic(prediction, scale):
-    return stats.logistic(prediction, scale)
-
-
-def huber(prediction, threshold, scale):
-    return _Huber(prediction, threshold, scale)
-
-
-def exponential(prediction):
-    return stats.expon(scale=prediction)
-
-
-def gamma(prediction, shape):
-    return stats.gamma(shape, scale=prediction / shape)
-
-
 def weibull(prediction, shape):
     scale = prediction / special.gamma(1 + 1 / shape)
     return stats.weibull_min(shape, scale=scale)
 
 
-def log_normal(prediction, scale):
-    return stats.lognorm(scale, scale=prediction * np.exp(-(scale**2) / 2))
-
-
-def beta(prediction, concentration):
-    return stats.beta(
-        prediction * concentration, (1 - prediction) * concentration
-    )
-
-
-def von_mises(prediction, concentration):
-    return _VonMises(prediction, concentration)
-
-
-def poisson(prediction):
-    return stats.poisson(prediction)
-
-
-def negative_binomial(prediction, dispersion):
-    return stats.nbinom(1 / dispersion, 1 / (1 + dispersion * prediction))
-
-
 CONTINUOUS = {
-    "normal": normal,
-    "laplace": laplace,
-    "student_t": student_t,
-    "robust_rho": robust_rho,
-    "logistic": logistic,
-    "huber": huber,
-    "exponential": exponential,
-    "gamma": gamma,
+    "normal": stats.norm,
+    "laplace": stats.laplace,
+    "student_t": lambda at, df, scale: stats.t(df, at, scale),
+    "robust_rho": lambda *args, **values: _RobustRho(*args, **values),
+    "logistic": stats.logistic,
+    "huber": lambda *args, **values: _Huber(*args, **values),
+    "exponential": lambda mean: stats.expon(scale=mean),
+    "gamma": lambda mean, shape: stats.gamma(shape, scale=mean / shape),
     "weibull": weibull,
-    "log_normal": log_normal,
-    "beta": beta,
-    "von_mises": von_mises,
+    "log_normal": lambda mean, scale: stats.lognorm(
+        scale, scale=mean * np.exp(-(scale**2) / 2)
+    ),
+    "beta": lambda mean, concentration: stats.beta(
+        mean * concentration, (1 - mean) * concentration
+    ),
+    "von_mises": lambda *args, **values: _VonMises(*args, **values),
 }
-COUNTS = {"poisson": poisson, "negative_binomial": negative_binomial}
+COUNTS = {
+    "poisson": stats.poisson,
+    "negative_binomial": lambda mean, dispersion: stats.nbinom(
+        1 / dispersion, 1 / (1 + dispersion * mean)
+    ),
+}
 
 
 def softmax_nll(y, prediction, temperature):

@@ -2,12 +2,7 @@
 
 from keras_likelihood.likelihoods.beta import Beta
 from keras_likelihood.likelihoods.censored import Censored
-from keras_likelihood.likelihoods.classes import (
-    Bernoulli,
-    NoisyLabels,
-    Ordinal,
-    Softmax,
-)
+from keras_likelihood.likelihoods.classes import Bernoulli, Ordinal, Softmax
 from keras_likelihood.likelihoods.counts import (
     CountLikelihood,
     NegativeBinomial,
@@ -28,6 +23,7 @@ from keras_likelihood.likelihoods.multivariate import (
     MultivariateNormal,
     MultivariateStudentT,
 )
+from keras_likelihood.likelihoods.noisy_labels import NoisyLabels, SparseNoise
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parametrized import Parametrized, Wrapper
 from keras_likelihood.likelihoods.positive import (
@@ -39,7 +35,6 @@ from keras_likelihood.likelihoods.positive import (
 )
 from keras_likelihood.likelihoods.quantiles import Quantiles
 from keras_likelihood.likelihoods.robust_rho import RobustRho
-from keras_likelihood.likelihoods.sparse_noise import SparseNoise
 from keras_likelihood.likelihoods.student_t import StudentT
 from keras_likelihood.likelihoods.transformed import (
     Bijector,

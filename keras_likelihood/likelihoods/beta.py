@@ -11,9 +11,9 @@ from keras_likelihood.backend.types import Tensor
 from keras_likelihood.constraints import AffineSigmoid, ShiftedSoftplus
 from keras_likelihood.likelihoods.incomplete import beta_tails, log_beta_density
 from keras_likelihood.likelihoods.inversion import solve
-from keras_likelihood.likelihoods.likelihood import Likelihood
+from keras_likelihood.likelihoods.likelihood import Likelihood, compiled_method
 from keras_likelihood.likelihoods.parameter import Parameter
-from keras_likelihood.likelihoods.special import smallest, trigamma
+from keras_likelihood.likelihoods.special import smallest
 from keras_likelihood.likelihoods.tails import EMPTY
 
 _NEAREST = 2.0**-24
@@ -28,13 +28,11 @@ class Beta(Likelihood):
 
     B is the beta function. The variance is
     `prediction (1 - prediction) / (1 + concentration)`. Targets must not be
-    exactly 0 or 1. Move them inwards, or use `Bernoulli`, which also accepts
-    proportions.
+    exactly 0 or 1. Move them inwards, or use `Bernoulli`.
 
     Args:
-        prediction: mean, in [0, 1], `(batch, ..., units)`. Heads map their
-            output to this range. A plain Keras model needs the activation
-            `"sigmoid"`. Outside of [0, 1] the NLL is NaN.
+        prediction: mean, in [0, 1], `(batch, ..., units)`. A plain Keras model
+            needs the activation `"sigmoid"`. Outside the NLL is NaN.
         concentration: `> 0`. Defaults to 2, the uniform distribution if the
             mean is 1/2.
     """
@@ -79,6 +77,7 @@ class Beta(Likelihood):
         end = ops.where(ops.logical_xor(upper, y <= 0), EMPTY, 0.0)
         return ops.where(ops.logical_or(y <= 0, y >= 1), end, found)
 
+    @compiled_method
     def _solve(self, log_p: Tensor, upper: Tensor) -> Tensor:
         a, b = self._shapes()
         mean, rest = self._means()
@@ -111,11 +110,6 @@ class Beta(Likelihood):
     def variance(self) -> Tensor:
         mean, rest = self._means()
         return mean * rest / (1 + self.concentration)
-
-    def information(self) -> Tensor:
-        """`concentration^2 (psi'(a) + psi'(b))`, psi' the trigamma."""
-        a, b = self._shapes()
-        return ops.square(self.concentration) * (trigamma(a) + trigamma(b))
 
     def _as_tfp(self, tfp: Any) -> Any:
         return tfp.Beta(*self._shapes())

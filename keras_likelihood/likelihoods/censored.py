@@ -1,6 +1,5 @@
 """Likelihoods of censored targets."""
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -8,23 +7,18 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.types import Shape, Tensor
-from keras_likelihood.likelihoods.checks import as_numbers, fits, matched
-from keras_likelihood.likelihoods.location_scale import LocationScale
-from keras_likelihood.likelihoods.parametrized import Wrapper
+from keras_likelihood.likelihoods.checks import (
+    aligned,
+    as_numbers,
+    check_argument,
+    fits,
+)
+from keras_likelihood.likelihoods.method_calls import method
+from keras_likelihood.likelihoods.parametrized import MappedWrapper
 from keras_likelihood.likelihoods.tails import log_probability
 
 
-def _passed_on(name: str) -> Callable[..., Any]:
-    """Returns a method that calls the wrapped distribution."""
-
-    @functools.wraps(getattr(LocationScale, name), updated=())
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return getattr(self.inner, name)(*args, **kwargs)
-
-    return call
-
-
-class Censored(Wrapper):
+class Censored(MappedWrapper):
     """A likelihood for targets of which some are only known by bounds.
 
     A target is a pair `(lower, upper)`. With F the cdf of the likelihood:
@@ -46,8 +40,8 @@ class Censored(Wrapper):
     model.fit(x, kl.censored(time, event=event))
     ```
 
-    `mean`, `quantile`, `interval`, `sample` and `information` are the methods
-    of the likelihood. They refer to the outcome and not to its bounds.
+    Methods without targets, such as `mean` and `quantile`, are the methods of
+    the likelihood.
 
     Args:
         likelihood: a `Likelihood` of numbers or its name. It needs a `cdf`.
@@ -60,11 +54,9 @@ class Censored(Wrapper):
         return cls.attributes_of(cls.require_numbers(likelihood))
 
     def nll(self, y: Tensor) -> Tensor:
-        """Negative log-likelihood of the targets; NaN where `lower > upper`.
+        """Negative log-likelihood of bounds `(..., 2)` or of exact targets.
 
-        Bounds have the prediction's shape with an additional last axis of 2. A
-        unit axis of length 1 may be omitted. Targets of the prediction's shape
-        are exact.
+        It is NaN where `lower > upper`.
         """
         low, high = y[..., 0], y[..., 1]
         exact = low == high
@@ -78,19 +70,12 @@ class Censored(Wrapper):
     def match_target(cls, y: Tensor, prediction: Tensor) -> Tensor:
         """Bounds, `(batch, ..., units, 2)`."""
         y = ops.convert_to_tensor(y, dtype=prediction.dtype)
-        expected, received = tuple(prediction.shape), tuple(y.shape)
-        y = _with_units(y, expected)
-        if y.shape and fits(y.shape[-1 - len(expected) :], (*expected, 2)):
-            return y
-        try:
-            exact = matched(y, prediction)
-        except ValueError:
-            raise ValueError(
-                f"Targets of {cls.__name__} must be exact, of the "
-                f"prediction's shape {expected}, or bounds, of shape "
-                f"{(*expected, 2)}. Received: {received}"
-            ) from None
-        return ops.stack([exact, exact], axis=-1)
+        exact = tuple(prediction.shape)
+        if y.shape:
+            y = aligned(y, [(*exact, 2), exact], "Targets", draws=True)
+            if fits(y.shape[-1 - len(exact) :], (*exact, 2)):
+                return y
+        return ops.stack([y + ops.zeros_like(prediction)] * 2, axis=-1)
 
     @classmethod
     def check_targets(cls, y: Tensor, prediction_shape: Shape) -> None:
@@ -122,34 +107,34 @@ class Censored(Wrapper):
     def log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
         return self.inner.log_tail(y[..., 1], upper)
 
-    tail_quantile, quantile, sample, mean = map(
-        _passed_on, ("tail_quantile", "quantile", "sample", "mean")
-    )
-    variance, information, scale_exponent, to_tfp = map(
-        _passed_on, ("variance", "information", "scale_exponent", "to_tfp")
-    )
+    def mean(self) -> Tensor:
+        return self.inner.mean()
+
+    def variance(self) -> Tensor:
+        return self.inner.variance()
+
+    def information(self) -> Tensor:
+        return self.inner.information()
+
+    @method()
+    def scale_exponent(self) -> Tensor:
+        return self.inner.scale_exponent()
+
+    def to_tfp(self) -> Any:
+        return self.inner.to_tfp()
 
 
 def is_exact(y: Tensor, prediction: Tensor) -> Tensor:
     """Whether each target is known exactly, one boolean per outcome."""
-    y = _with_units(ops.convert_to_tensor(y), prediction.shape)
-    if len(y.shape) == len(prediction.shape):
-        return ops.ones_like(y, dtype="bool")
-    return y[..., 0] == y[..., 1]
-
-
-def _with_units(y: Tensor, shape: Shape) -> Tensor:
-    """Adds a unit axis of length 1, which pairs of bounds may omit."""
-    if len(y.shape) == len(shape) and (*shape[-1:], *y.shape[-1:]) == (1, 2):
-        return ops.expand_dims(y, axis=-2)
-    return y
+    bounds = Censored.match_target(y, prediction)
+    return bounds[..., 0] == bounds[..., 1]
 
 
 def _at_bound(cdf: Callable[[Tensor], Tensor], bound: Tensor) -> Tensor:
     """`cdf(bound)`, which is 0 or 1 for an infinite bound."""
     is_end = ops.isinf(bound)
-    found = cdf(ops.where(is_end, ops.zeros_like(bound), bound))
-    return ops.where(is_end, ops.cast(bound > 0, bound.dtype), found)
+    value = cdf(ops.where(is_end, ops.zeros_like(bound), bound))
+    return ops.where(is_end, ops.cast(bound > 0, bound.dtype), value)
 
 
 def censored(
@@ -172,12 +157,11 @@ def censored(
 
     Args:
         y: values, `(examples, ...)`.
-        event: array of the shape of `y`. It is 1 or True if the event occurred
-            at time `y`, and 0 or False if it had not occurred by then.
-        below: lower limit, a number or an array that broadcasts with `y`. For
-            values at or below the limit, the outcome is at most the limit.
-        above: upper limit, a number or an array that broadcasts with `y`. For
-            values at or above the limit, the outcome is at least the limit.
+        event: in the shape of `y`: 1 if the event occurred at time `y`, 0 if
+            it had not occurred by then.
+        below: lower limit that broadcasts with `y`. For values at or below the
+            limit, the outcome is at most the limit.
+        above: upper limit, for which the same holds.
         lower, upper: bounds of every outcome, instead of `y`. Equal bounds
             mean an exact outcome. `-inf` and `inf` mean no bound.
 
@@ -190,25 +174,18 @@ def censored(
      [ 5. inf]]
     """
     given = {name for name, value in locals().items() if value is not None}
-    if given != {"lower", "upper"} and not (
-        {"y"} <= given <= {"y", "event"}
-        or {"y"} <= given <= {"y", "below", "above"}
-    ):
-        raise ValueError(
-            "`censored` needs `y`, or both `lower` and `upper`. Use either "
-            "`event`, or `below` and `above`, and only with `y`. "
-            f"Received: {sorted(given)}"
-        )
+    limits = [{"lower", "upper"}, {"y"}, {"y", "event"}, {"y", "below"}]
+    limits += [{"y", "above"}, {"y", "below", "above"}]
+    allowed = "both `lower` and `upper`, or `y`, with `event` or with `below` "
+    allowed += "and `above`"
+    check_argument("arguments", sorted(given), given in limits, allowed)
     if y is None:
         low, high = np.broadcast_arrays(_numbers(lower), _numbers(upper))
     elif event is not None:
         low, event = _numbers(y), np.asarray(event)
-        if event.shape != low.shape or not np.isin(event, (0, 1)).all():
-            raise ValueError(
-                "`event` must hold 0 or 1 and have the shape of `y`, "
-                f"{low.shape}. Received: shape {event.shape}, values "
-                f"{np.unique(event)[:5].tolist()}"
-            )
+        fits = event.shape == low.shape and np.isin(event, (0, 1)).all()
+        allowed = f"0 or 1, in the shape of `y`, {low.shape}"
+        check_argument("event", event, fits, allowed)
         high = np.where(event.astype(bool), low, np.inf)
     else:
         y = low = high = _numbers(y)
@@ -221,13 +198,10 @@ def censored(
             low = np.where(y >= limit, limit, low)
             high = np.where(y >= limit, np.inf, high)
     bad = ~np.where(low == high, np.isfinite(low), low < high)
-    if bad.any():
-        first = tuple(int(i) for i in np.argwhere(bad)[0])
-        raise ValueError(
-            "Bounds must have lower < upper, or be equal and finite. "
-            f"Received: ({low[first]}, {high[first]}) at {first}"
-        )
-    return np.stack([low, high], axis=-1).astype("float32")
+    pairs = np.stack([low, high], axis=-1)
+    allowed = "pairs with lower < upper, or equal and finite"
+    check_argument("bounds", pairs[bad][:3].tolist(), not bad.any(), allowed)
+    return pairs.astype("float32")
 
 
 def _numbers(values: Any) -> Tensor:

@@ -27,11 +27,10 @@ def finite_numbers(values: Any, name: str = "Targets") -> Array:
                 f"{name} must be numbers. Received: {error}"
             ) from error
     array = as_numbers(values, name).astype("float64")
-    if not np.isfinite(array).all():
+    if bad := (~np.isfinite(array)).sum():
         raise ValueError(
-            f"{name} must be finite. Received: "
-            f"{(~np.isfinite(array)).sum()} values that are NaN, None or "
-            "infinite"
+            f"{name} must be finite. Received: {bad} values that are NaN, "
+            "None or infinite"
         )
     return array
 
@@ -73,27 +72,36 @@ def fits(received: Shape, expected: Shape) -> bool:
     )
 
 
-def matched(y: Tensor, like: Tensor) -> Tensor:
-    """Targets as a tensor, checked to have the shape of `like`.
+def aligned(y: Any, allowed: Any, what: str, draws: bool = False) -> Any:
+    """Targets in one of the allowed shapes, or an error.
 
-    Targets `(batch, ...)` and `(batch, ..., 1)` are the same, and further first
-    axes are draws.
+    An axis of length 1 at the end, or before a pair of bounds, may be missing
+    or additional. With `draws` there may be further first axes.
     """
+    received = tuple(y.shape)
+    for expected in allowed:
+        first = max(len(received) - len(expected), 0) if draws else 0
+        if fits(received[first:], expected):
+            return y
+    for expected in allowed:
+        if fits((*received, 1), expected):
+            return y[..., None]
+        if fits(received, (*expected, 1)):
+            return y[..., 0]
+        if expected[-2:] == (1, 2) and fits(received, (*expected[:-2], 2)):
+            return y[..., None, :]
+    shapes = " or ".join(map(str, dict.fromkeys(allowed)))
+    raise ValueError(
+        f"{what} must have the shape {shapes}. Received: {received}"
+    )
+
+
+def matched(y: Tensor, like: Tensor) -> Tensor:
+    """Targets as a tensor in the shape of `like`. A number fills all of it."""
     y = ops.convert_to_tensor(y, dtype=like.dtype)
     if not len(y.shape):
         return y + ops.zeros_like(like)
-    expected, received = tuple(like.shape), tuple(y.shape)
-    draws = max(len(received) - len(expected), 0)
-    if fits(received[draws:], expected):
-        return y
-    if fits((*received, 1), expected):
-        return y[..., None]
-    if fits(received, (*expected, 1)):
-        return y[..., 0]
-    raise ValueError(
-        f"Targets must have the shape of the outcomes, {expected}. "
-        f"Received: {received}"
-    )
+    return aligned(y, [tuple(like.shape)], "Targets", draws=True)
 
 
 def check_argument(name: str, value: Any, fits: Any, allowed: str) -> None:
@@ -104,8 +112,8 @@ def check_argument(name: str, value: Any, fits: Any, allowed: str) -> None:
 
 def check_seed(name: str, value: Any) -> None:
     """Raises an error for an integer that NumPy does not take as a seed."""
-    fits = not isinstance(value, int | np.integer) or 0 <= value < 2**32
-    check_argument(name, value, fits, "an integer from 0 to 2**32 - 1")
+    is_seed = not isinstance(value, int | np.integer) or 0 <= value < 2**32
+    check_argument(name, value, is_seed, "an integer from 0 to 2**32 - 1")
 
 
 def check_coverage(value: float) -> None:

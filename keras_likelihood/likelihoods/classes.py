@@ -1,5 +1,6 @@
 """Likelihoods of binary, categorical and ordinal targets."""
 
+import itertools
 import math
 from typing import Any, ClassVar
 
@@ -9,13 +10,14 @@ from keras import ops
 
 from keras_likelihood.backend.operations import clip
 from keras_likelihood.backend.types import Shape, Tensor
-from keras_likelihood.constraints import Identity, ShiftedSoftplus
-from keras_likelihood.likelihoods.checks import check_size, fits
+from keras_likelihood.constraints import ShiftedSoftplus
+from keras_likelihood.likelihoods.checks import aligned, check_size
 from keras_likelihood.likelihoods.likelihood import Likelihood
 from keras_likelihood.likelihoods.method_calls import method
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parametrized import Parametrized
 from keras_likelihood.likelihoods.special import floor
+from keras_likelihood.likelihoods.tails import log_one_minus_exp
 
 
 class Bernoulli(Likelihood):
@@ -86,7 +88,7 @@ class Softmax(Likelihood):
         nll(y) = log sum_c exp(logits_c / temperature) - logits_y / temperature
 
     At `temperature = 1` it is the cross-entropy. A high temperature means high
-    uncertainty. The literature also uses the inverse, tau = 1 / temperature.
+    uncertainty; the literature also uses its inverse, tau.
 
     Args:
         prediction: logits, `(batch, ..., classes)`.
@@ -111,11 +113,10 @@ class Softmax(Likelihood):
         return clip(distance / temperature, -1e30, math.inf)
 
     def nll(self, y: Tensor) -> Tensor:
-        """Negative log-likelihood of the classes `y`, `(batch, ...)`.
+        """Negative log-likelihood of class numbers, `(batch, ...)`.
 
-        `y` contains class numbers `(batch, ...)` or `(batch, ..., 1)`, or
-        one-hot or soft labels in the logits' shape. The NLL of a number that is
-        not a class is NaN.
+        One-hot or soft labels have the logits' shape. The NLL of a number that
+        is not a class is NaN.
         """
         logits = self._bounded_logits()
         if len(y.shape) == len(logits.shape):
@@ -134,29 +135,22 @@ class Softmax(Likelihood):
     @classmethod
     def match_target(cls, y: Tensor, prediction: Tensor) -> Tensor:
         """Class numbers `(batch, ...)`, or labels in the logits' shape."""
-        y = ops.convert_to_tensor(y)
-        shape, received = tuple(prediction.shape), tuple(y.shape)
+        shape = tuple(prediction.shape)
         if len(shape) < 2 or shape[-1] == 1:
             raise ValueError(
                 "Softmax needs logits (batch, ..., classes) with at least two "
                 f"classes. For one logit, use Bernoulli. Received: {shape}"
             )
-        if fits(received, shape) or fits(received, shape[:-1]):
-            return y
-        if fits(received, (*shape[:-1], 1)):
-            return y[..., 0]
-        raise ValueError(
-            f"Labels for logits {shape} must be class numbers of shape "
-            f"{shape[:-1]} or one-hot of shape {shape}. Received: {received}"
-        )
+        what = "Labels (class numbers or one-hot)"
+        return aligned(ops.convert_to_tensor(y), [shape[:-1], shape], what)
 
     @classmethod
     def check_targets(cls, y: Tensor, prediction_shape: Shape) -> None:
         y, classes = cls._as_numbers(y), int(prediction_shape[-1] or 0)
         if classes == 1:
             raise ValueError(
-                f"{cls.__name__} needs one logit per class, for at least two "
-                "classes. For binary targets with one logit, use Bernoulli. "
+                f"{cls.__name__} needs one logit per class. For binary targets "
+                "with one logit, use Bernoulli. "
                 f"Received: predictions of shape {tuple(prediction_shape)}"
             )
         if y.shape[-1:] == (classes,) and y.ndim == len(prediction_shape):
@@ -202,72 +196,14 @@ class Softmax(Likelihood):
         return tfp.Categorical(logits=self.logits)
 
 
-FORGETTING = 0.3
-"""Weight of the current prediction in the memory."""
-AGREEMENT = 3.0
-"""Weight of the term that rewards agreement with the memory."""
-_LEAST = 1e-4
-
-
-class NoisyLabels(Softmax, registered=False):
-    """Softmax with early-learning regularization for noisy labels.
-
-    A network learns correct labels before it memorizes wrong ones. So every
-    example has a memory m, the running mean of its predicted probabilities p,
-    and the network is rewarded for agreeing with the memory:
-
-        nll(y) = -log p_y + 3 log(1 - sum_k p_k m_k)
-
-    Without a memory it is the cross-entropy. The method and its constants (for
-    CIFAR-10) are from Liu, Niles-Weed, Razavian and Fernandez-Granda (2020).
-    The second term is a prior on predictions, so the probabilities `exp(-nll)`
-    do not sum to one. All other methods are inherited from `Softmax`.
-
-    Args:
-        prediction: logits, `(batch, ..., classes)`.
-        temperature: divides the logits. Defaults to 1.
-        memory: `(batch, ..., classes)`. Early in training its sum is below one
-            and the reward is smaller.
-    """
-
-    parameters = (
-        *Softmax.parameters,
-        Parameter(
-            "memory",
-            Identity(),
-            initial=0.0,
-            neutral=True,
-            size=lambda units: units,
-            rate=FORGETTING,
-            row_rule="running_mean",
-        ),
-    )
-
-    def nll(self, y: Tensor) -> Tensor:
-        p = clip(self.mean(), _LEAST, 1 - _LEAST)
-        # The memory after this step, or 0 if the example has no memory.
-        known = ops.cast(self.memory > 0, p.dtype)
-        memory = (1 - FORGETTING) * self.memory + FORGETTING * known * p
-        agreement = 1 - ops.sum(p * ops.stop_gradient(memory), axis=-1)
-        return super().nll(y) + AGREEMENT * ops.log(agreement)
-
-    def followed(self, name: str) -> Tensor:
-        return self.mean()
-
-
 class Ordinal(Parametrized):
     """Ordered classes 0, 1, ..., such as grades or star ratings.
 
         P(y <= k) = 1 / (1 + exp(prediction - cut_k))
 
     The prediction is a latent score, which increasing cut points divide into
-    classes (proportional odds, McCullagh 1980). The parameter `gaps` contains
-    the distances between the cut points. The cut points are centered at 0,
-    because the bias of the score already shifts them.
-
-    ```python
-    Ordinal(classes=5)
-    ```
+    classes (proportional odds, McCullagh 1980). The cut points are centered at
+    0, because the bias of the score already shifts them.
 
     Args:
         classes: number of classes, from 3 to 1000. For two, use `Bernoulli`.
@@ -303,9 +239,7 @@ class Ordinal(Parametrized):
     def cut_points(self) -> Tensor:
         """Increasing cut points, `(batch, ..., 1 or units, classes - 1)`."""
         gaps = ops.unstack(self._gaps(), axis=-1)
-        cuts = [ops.zeros_like(gaps[0])]
-        for gap in gaps:
-            cuts.append(cuts[-1] + gap)
+        cuts = [*itertools.accumulate(gaps, initial=ops.zeros_like(gaps[0]))]
         return ops.stack([cut - 0.5 * cuts[-1] for cut in cuts], axis=-1)
 
     def _logits(self) -> Tensor:
@@ -317,13 +251,10 @@ class Ordinal(Parametrized):
         logits, gaps = self._logits(), self._gaps()
         zero = ops.zeros_like(logits[..., :1])
         # P = sigmoid(a) sigmoid(-b) (1 - exp(b - a)) between two cut points.
-        width = -ops.log(-ops.expm1(-clip(gaps, 1e-30, math.inf)))
-        width = width + ops.zeros_like(logits[..., 1:])
-        parts = [
-            [ops.softplus(-logits), zero],
-            [zero, ops.softplus(logits)],
-            [zero, width, zero],
-        ]
+        width = log_one_minus_exp(clip(gaps, 1e-30, math.inf))
+        width = ops.zeros_like(logits[..., 1:]) - width
+        below, above = ops.softplus(-logits), ops.softplus(logits)
+        parts = [below, zero], [zero, above], [zero, width, zero]
         return sum(ops.concatenate(part, axis=-1) for part in parts)
 
     def _pick(self, values: Tensor, classes: Tensor) -> Tensor:
@@ -369,11 +300,3 @@ class Ordinal(Parametrized):
         numbers = ops.arange(self.classes, dtype=self.prediction.dtype)
         apart = numbers - ops.expand_dims(self.mean(), axis=-1)
         return ops.sum(self.class_probabilities() * ops.square(apart), axis=-1)
-
-    def information(self) -> Tensor:
-        above = ops.sigmoid(-self._logits())
-        zero = ops.zeros_like(above[..., :1])
-        # d nll / d score, per class.
-        slopes = ops.concatenate([above, zero], axis=-1)
-        slopes = slopes - ops.concatenate([zero, 1 - above], axis=-1)
-        return ops.sum(self.class_probabilities() * ops.square(slopes), axis=-1)

@@ -6,22 +6,14 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_likelihood.backend.gradients import value_and_gradient
-from keras_likelihood.backend.operations import (
-    clip,
-    draw_poisson,
-    seed_generator,
-)
+from keras_likelihood.backend import operations
+from keras_likelihood.backend.operations import clip
 from keras_likelihood.backend.types import Tensor
 from keras_likelihood.constraints import AffineSigmoid, Softplus
-from keras_likelihood.likelihoods.incomplete import (
-    beta_tails,
-    gamma_tails,
-    log_beta_density,
-    log_gamma_density,
-)
+from keras_likelihood.likelihoods import incomplete
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.likelihoods.inversion import solve_count
-from keras_likelihood.likelihoods.likelihood import get
+from keras_likelihood.likelihoods.likelihood import compiled_method, get
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parametrized import Wrapper
 from keras_likelihood.likelihoods.positive import MeanLikelihood
@@ -32,20 +24,12 @@ from keras_likelihood.likelihoods.tails import EMPTY, log_add
 class CountLikelihood(MeanLikelihood):
     """A distribution of counts 0, 1, 2, ... whose mean is the prediction.
 
-    The NLL of a negative prediction is NaN. A subclass defines `count_nll`,
-    `count_log_tails`, `variance`, `information` and `sample`.
+    A subclass defines `count_nll` (of whole `y >= 0`), `count_log_tails` (logs
+    of `P(Y <= y)` and `P(Y > y)`), `variance`, `information` and `sample`.
     """
 
     is_discrete = True
     allowed = "whole numbers >= 0"
-
-    def count_nll(self, y: Tensor) -> Tensor:
-        """NLL of the whole numbers `y >= 0`."""
-        raise NotImplementedError
-
-    def count_log_tails(self, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Logarithms of `P(Y <= y)` and `P(Y > y)`, for whole `y >= 0`."""
-        raise NotImplementedError
 
     def nll(self, y: Tensor) -> Tensor:
         """Negative log-likelihood of counts, NaN for other values."""
@@ -66,18 +50,20 @@ class CountLikelihood(MeanLikelihood):
         found = ops.where(upper, above, below)
         return ops.where(y < 0, ops.where(upper, 0.0, EMPTY), found)
 
+    @compiled_method
     def _solve(self, log_p: Tensor, upper: Tensor) -> Tensor:
         deviation = ops.sqrt(self.variance())
         # Cantelli's inequality bounds the median. The tails are exponential.
         depth = clip(2 - log_p, 0.0, 1e4)
         reach = depth * (deviation + self.variance() / self._mean + 2)
         high = floor(self._mean + deviation + reach) + 2
-        low = -1 + ops.zeros_like(high)
-        found = solve_count(
-            lambda y: self._log_tail(y, upper), log_p, upper, low, high
-        )
+
+        def log_tail(y: Tensor) -> Tensor:
+            return self._log_tail(y, upper)
+
+        y = solve_count(log_tail, log_p, upper, -ops.ones_like(high), high)
         is_end = ops.logical_and(upper, log_p == -math.inf)
-        return ops.where(is_end, math.inf, found)
+        return ops.where(is_end, math.inf, y)
 
 
 class Poisson(CountLikelihood):
@@ -97,12 +83,14 @@ class Poisson(CountLikelihood):
     def count_nll(self, y: Tensor) -> Tensor:
         # Up to a factor y it is a gamma density.
         positive = ops.where(y > 0, y, ops.ones_like(y))
-        nll = ops.log(positive) - log_gamma_density(positive, self._mean)
+        nll = ops.log(positive) - incomplete.log_gamma_density(
+            positive, self._mean
+        )
         return ops.where(y > 0, nll, self._mean)
 
     def count_log_tails(self, y: Tensor) -> tuple[Tensor, Tensor]:
         """`P(Y <= y) = P(G > prediction)` with G gamma of shape y + 1."""
-        below, above = gamma_tails(y + 1, self._mean)
+        below, above = incomplete.gamma_tails(y + 1, self._mean)
         return above, below
 
     def variance(self) -> Tensor:
@@ -113,7 +101,7 @@ class Poisson(CountLikelihood):
 
     def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
         mean = ops.broadcast_to(self._mean, self._sample_shape(count))
-        return draw_poisson(mean, seed)
+        return operations.draw_poisson(mean, seed)
 
     def _as_tfp(self, tfp: Any) -> Any:
         return tfp.Poisson(self.prediction)
@@ -128,8 +116,7 @@ class NegativeBinomial(CountLikelihood):
                    + log G(r) + log(y!) - log G(y + r)
 
     Here `r = 1 / dispersion` and G is the gamma function. It is a Poisson
-    distribution whose mean follows a gamma distribution. Statistics packages
-    call this form NB2 and the dispersion alpha.
+    distribution whose mean follows a gamma distribution, also called NB2.
 
     Args:
         prediction: mean, `>= 0`, `(batch, ..., units)`.
@@ -147,7 +134,7 @@ class NegativeBinomial(CountLikelihood):
         # Up to a factor y it is a beta density.
         positive = ops.where(y > 0, y, ops.ones_like(y))
         distance = (positive - self._mean) / (1 + odds)
-        above_zero = ops.log(positive) - log_beta_density(
+        above_zero = ops.log(positive) - incomplete.log_beta_density(
             r, positive, 1 / (1 + odds), odds / (1 + odds), distance
         )
         return ops.where(y > 0, above_zero, r * ops.log1p(odds))
@@ -155,7 +142,7 @@ class NegativeBinomial(CountLikelihood):
     def count_log_tails(self, y: Tensor) -> tuple[Tensor, Tensor]:
         """`P(Y <= y) = P(B <= p)` with B beta of shapes r and y + 1."""
         odds = self._dispersion * self._mean
-        return beta_tails(
+        return incomplete.beta_tails(
             1 / self._dispersion, y + 1, 1 / (1 + odds), odds / (1 + odds)
         )
 
@@ -166,9 +153,9 @@ class NegativeBinomial(CountLikelihood):
         return 1 / self.variance()
 
     def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
-        seed, r = seed_generator(seed), 1 / self._dispersion
+        seed, r = operations.seed_generator(seed), 1 / self._dispersion
         gamma = self._draw(keras.random.gamma, count, r, seed=seed)
-        return draw_poisson(self._mean * gamma / r, seed)
+        return operations.draw_poisson(self._mean * gamma / r, seed)
 
     def _as_tfp(self, tfp: Any) -> Any:
         odds = self.dispersion * self.prediction
@@ -189,11 +176,6 @@ class ZeroInflated(Wrapper, CountLikelihood):
     The prediction is the mean of all outcomes. The mean without the additional
     zeros is `prediction / (1 - zero_probability)`.
 
-    ```python
-    ZeroInflated(Poisson)
-    ZeroInflated("negative_binomial")
-    ```
-
     Args:
         likelihood: a `CountLikelihood` or its name.
 
@@ -209,11 +191,10 @@ class ZeroInflated(Wrapper, CountLikelihood):
     @classmethod
     def define(cls, likelihood: Any) -> dict[str, Any]:
         inner = get(likelihood)
-        if not issubclass(inner, CountLikelihood) or _ZERO in inner.parameters:
-            raise ValueError(
-                "ZeroInflated needs a likelihood of counts, such as 'poisson' "
-                f"or 'negative_binomial'. Received: {inner.name()!r}"
-            )
+        fits = issubclass(inner, CountLikelihood)
+        fits = fits and _ZERO not in inner.parameters
+        allowed = "a likelihood of counts, 'poisson' or 'negative_binomial'"
+        check_argument("likelihood", inner.name(), fits, allowed)
         parameters = (*inner.parameters, _ZERO)
         return {**cls.attributes_of(inner), "parameters": parameters}
 
@@ -243,19 +224,7 @@ class ZeroInflated(Wrapper, CountLikelihood):
         given = inner.variance() + self._zero * ops.square(inner.prediction)
         return (1 - self._zero) * given
 
-    def information(self) -> Tensor:
-        """Information of the counts, minus the loss by additional zeros."""
-        inner, rest = self.inner, 1 - self._zero
-        zero = ops.zeros_like(self.prediction)
-        nll, (slope,) = value_and_gradient(
-            lambda mean: self._around(mean).count_nll(zero), [inner.prediction]
-        )
-        p = ops.exp(-nll)
-        square = ops.square(slope) * p
-        zeros = rest * p / (self._zero + rest * p)
-        return (inner.information() - square * (1 - zeros)) / rest
-
     def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
-        seed = seed_generator(seed)
+        seed = operations.seed_generator(seed)
         drawn = self.inner.sample(count, seed=seed)
         return ops.where(self._uniform(count, seed) < self._zero, 0.0, drawn)

@@ -1,13 +1,11 @@
 """Moments and information, by sums over cells between quantiles.
 
 The outcomes are divided into cells at quantiles of both tails, down to a
-probability of e^-64. A mixture has the cells of all its components. Within a
-cell the density is integrated by Gauss-Legendre quadrature, or its values at
-whole numbers are summed. The sums are divided by the total probability.
-
-A moment converges if the contributions of the cells decrease along a tail. The
-rest of the tail is added as a geometric series. Otherwise the moment is
-infinite, or NaN if both tails diverge.
+probability of e^-64. Within a cell the density is integrated by Gauss-Legendre
+quadrature, or its values at whole numbers are summed. The sums are divided by
+the total probability. If the contributions of the cells decrease along a tail,
+its rest is added as a geometric series. Otherwise a moment is infinite, or NaN
+if both tails diverge.
 """
 
 import math
@@ -21,15 +19,10 @@ from keras_likelihood.backend.operations import clip
 from keras_likelihood.backend.types import Tensor
 from keras_likelihood.likelihoods.special import floor
 
-_DEPTHS = np.concatenate(
-    [
-        [0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1, 1.25, 1.5, 1.75],
-        np.arange(2, 5, 0.5),
-        np.arange(5, 14, 1.0),
-        np.arange(14, 24, 2.0),
-        np.arange(24, 65, 4.0),
-    ]
-)
+_DEPTHS = np.r_[
+    [0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1, 1.25, 1.5, 1.75],
+    np.r_[2:5:0.5, 5:14, 14:24:2, 24:65:4],
+]
 """Values of `log(0.5 / probability of a tail)`."""
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)
 _BLOCKS = 4
@@ -71,9 +64,8 @@ def _cells(distribution: Any) -> tuple[Tensor, Tensor]:
     count = clip(high - first, 0.0, math.inf)
     count = ops.where(count < size, count, size)
     middle = first + 0.5 * (count + 1)
-    y = ops.where(
-        ops.convert_to_tensor(block % 2 == 0), floor(middle), -floor(-middle)
-    )
+    is_even = ops.convert_to_tensor(block % 2 == 0)
+    y = ops.where(is_even, floor(middle), -floor(-middle))
     return step * ops.where(y < high, y, high), 0.5 * count
 
 
@@ -84,7 +76,7 @@ def _shares(distribution: Any) -> tuple[Tensor, Tensor]:
     y = ops.where(is_used, y, distribution.typical_outcome())
     log_share = ops.log(ops.where(is_used, weights, 1.0)) - distribution.nll(y)
     # Outcomes may be rounded to an impossible value at the end of the range.
-    is_used = ops.logical_and(is_used, ~ops.isnan(log_share))
+    is_used = is_used & ~ops.isnan(log_share)
     log_share = ops.where(is_used, log_share, -math.inf)
     largest = ops.max(log_share, axis=(0, 1), keepdims=True)
     shares = ops.exp(log_share - ops.stop_gradient(largest))
@@ -111,20 +103,19 @@ def _sums(terms: Tensor) -> list[Tensor]:
     cells = ops.sum(terms, axis=1)
     size = ops.stop_gradient(ops.sum(ops.abs(cells), axis=0))
     half = cells.shape[0] // 2
-    parts = []
-    for part, last, before in (
-        (cells[:half], cells[0], cells[1]),
-        (cells[half:], cells[-1], cells[-2]),
-    ):
+
+    def total(part: Tensor, last: Tensor, before: Tensor) -> Tensor:
         # Cells at the end of a range may be empty.
-        counts = ops.logical_and(ops.abs(last) > 1e-6 * size, before != 0)
+        counts = (ops.abs(last) > 1e-6 * size) & (before != 0)
         ratio = last / ops.where(counts, before, 1.0)
-        diverges = ops.logical_and(counts, ~(ratio < 0.985))
+        diverges = counts & ~(ratio < 0.985)
         ratio = ops.where(diverges, 0.0, clip(ratio, 0.0, 0.985))
         rest = ops.where(counts, last * ratio / (1 - ratio), 0.0)
-        total = ops.sum(part, axis=0) + rest
-        parts.append(ops.where(diverges, ops.sign(last) * math.inf, total))
-    return parts
+        finite = ops.sum(part, axis=0) + rest
+        return ops.where(diverges, ops.sign(last) * math.inf, finite)
+
+    lower = total(cells[:half], cells[0], cells[1])
+    return [lower, total(cells[half:], cells[-1], cells[-2])]
 
 
 def information(distribution: Any) -> Tensor:

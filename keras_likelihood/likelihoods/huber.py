@@ -76,19 +76,6 @@ class Huber(LocationScale):
         near = normal_log_quantile(ops.log(ops.where(is_far, 0.25, inside)))
         return ops.where(is_far, excess / k - k, near)
 
-    def standard_log_mgf(self, t: Tensor) -> Tensor | None:
-        """It exists for `|t| < threshold`."""
-        k = self._threshold
-        exists = ops.abs(t) < k
-        t = ops.where(exists, t, ops.zeros_like(t))
-        # The tails, and a normal centre around t.
-        tails = ops.exp(t * k) / (k - t) + ops.exp(-t * k) / (k + t)
-        middle = ops.erf((k - t) * _ROOT_HALF) + ops.erf((k + t) * _ROOT_HALF)
-        middle = 0.5 * _ROOT * ops.exp(0.5 * t * t) * middle
-        found = ops.log(middle + tails * ops.exp(-0.5 * k * k))
-        found = found - ops.log(self._masses()[2])
-        return ops.where(exists, found, math.inf)
-
     def standard_variance(self) -> Tensor:
         centre, tail, total = self._masses()
         moment = centre + 4 * tail * (1 + 1 / ops.square(self._threshold))

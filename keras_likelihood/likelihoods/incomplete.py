@@ -1,11 +1,11 @@
 """The incomplete gamma and beta functions, differentiable in all arguments.
 
 Both are tails of a unimodal density. The tail that does not contain the mode is
-integrated by quadrature, in a coordinate in which it decreases smoothly. This
-makes small tails accurate, and the gradients with respect to all arguments,
-including the shapes. Backends lack some of these functions and most of these
-gradients.
+integrated by quadrature, in a coordinate in which it decreases smoothly. So
+small tails are accurate, and the gradients with respect to all arguments.
 """
+
+from typing import Any
 
 from keras import ops
 
@@ -75,9 +75,7 @@ def gamma_tails(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @compiled
-def beta_tails(
-    a: Tensor, b: Tensor, x: Tensor, rest: Tensor
-) -> tuple[Tensor, Tensor]:
+def beta_tails(a: Tensor, b: Tensor, x: Tensor, rest: Tensor) -> Any:
     """Logs of `P(X <= x)` and `P(X > x)`, X beta, from x and 1 - x."""
     a, b = clip(a, 1e-30, 1e30), clip(b, 1e-30, 1e30)
     x, rest = (clip(share, smallest(x), 1.0) for share in (x, rest))

@@ -36,12 +36,11 @@ def solve(
     fixed = ops.stop_gradient(log_p)
     wide = ops.dtype(log_p) == "float64"
     tolerance = (1e-13 if wide else 1e-6) * (1 + ops.abs(fixed))
-    like = fixed + ops.cast(upper, ops.dtype(fixed)) + low + high
-    like = like if start is None else like + start
-    zeros = ops.zeros_like(ops.stop_gradient(like))
-    low, high = (ops.stop_gradient(end + zeros) for end in (low, high))
-    v = 0.5 * (low + high) if start is None else start + zeros
-    sign = 1 - 2 * ops.cast(upper, ops.dtype(fixed)) + zeros
+    start = 0.5 * (low + high) if start is None else start
+    sign = 1 - 2 * ops.cast(upper, ops.dtype(fixed))
+    zeros = ops.zeros_like(ops.stop_gradient(fixed + sign + low + high + start))
+    low, high, v = (ops.stop_gradient(x + zeros) for x in (low, high, start))
+    sign = sign + zeros
 
     def step(v: Tensor) -> Any:
         value = log_tail(v)
@@ -50,37 +49,22 @@ def solve(
         slope = ops.where(slope > 1e-30, slope, 1e-30)
         return sign * (value - log_p), clip(slope, 0.0, 1e30)
 
-    def advance(
-        count: Any,
-        v: Tensor,
-        low: Any,
-        high: Any,
-        before: Tensor,
-        _: Tensor,
-    ) -> Any:
+    def advance(count: Any, v: Any, low: Any, high: Any, *state: Any) -> Any:
         excess, slope = (ops.stop_gradient(x) for x in step(v))
         size = ops.abs(excess)
         low = ops.where(excess < 0, v, low)
         high = ops.where(excess > 0, v, high)
         newton = v - excess / slope
         inside = ops.logical_and(newton > low, newton < high)
-        is_good = ops.logical_and(inside, size < 0.5 * before)
+        is_good = ops.logical_and(inside, size < 0.5 * state[0])
         moved = ops.where(is_good, newton, 0.5 * (low + high))
         open_ = ops.logical_and(size > tolerance, ops.abs(moved - v) > 0)
         v = ops.where(open_, moved, v)
         return count + 1, v, low, high, size, ops.any(open_)
 
-    def is_open(
-        count: Any,
-        v: Tensor,
-        low: Any,
-        high: Any,
-        before: Tensor,
-        any_open: Tensor,
-    ) -> Tensor:
-        return ops.logical_and(any_open, count < _MOST_STEPS)
+    def is_open(count: Any, *state: Any) -> Tensor:
+        return ops.logical_and(state[-1], count < _MOST_STEPS)
 
-    v = ops.stop_gradient(v)
     state = (0, v, low, high, zeros + math.inf, ops.any(zeros == 0))
     state = ops.while_loop(is_open, advance, state)
     v, low, high = (ops.stop_gradient(x) for x in state[1:4])
@@ -95,11 +79,7 @@ def solve(
 
 
 def solve_count(
-    log_tail: Callable[..., Tensor],
-    log_p: Tensor,
-    upper: Tensor,
-    low: Tensor,
-    high: Tensor,
+    log_tail: Any, log_p: Tensor, upper: Tensor, low: Tensor, high: Tensor
 ) -> Tensor:
     """The smallest whole number with `P(Y <= y)` of at least the given value.
 

@@ -16,23 +16,35 @@ from keras_likelihood.backend.extras import tfp_distributions
 from keras_likelihood.backend.operations import clip
 from keras_likelihood.backend.types import Array, Shape, Tensor
 from keras_likelihood.constraints import Constraint
-from keras_likelihood.likelihoods import expectations
-from keras_likelihood.likelihoods.checks import (
-    as_numbers,
-    check_argument,
-    check_coverage,
-    matched,
-)
-from keras_likelihood.likelihoods.method_calls import (
-    as_floating,
-    declare_overrides,
-    method,
-)
+from keras_likelihood.likelihoods import checks, expectations, method_calls
+from keras_likelihood.likelihoods.method_calls import method
 from keras_likelihood.likelihoods.parameter import Parameter, fitted
 from keras_likelihood.likelihoods.special import floor
 from keras_likelihood.likelihoods.tails import safe_log, smaller_tail
 
 _REGISTRY: dict[str, type["Likelihood"]] = {}
+_CRPS_LEVELS = 128
+_DEEPEST = 20
+"""Maximum depth of nested likelihoods in a name."""
+
+
+def compiled_method(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Declares a method of tensors, compiled once per class and shape."""
+
+    @functools.cache
+    def for_class(likelihood: Any) -> Callable[..., Any]:
+        def run(values: Any, *args: Any) -> Any:
+            distribution = object.__new__(likelihood)
+            vars(distribution).update(values)
+            return function(distribution, *args)
+
+        return compiled(run)
+
+    @functools.wraps(function)
+    def call(self: Any, *args: Any) -> Any:
+        return for_class(type(self))(self.values(), *args)
+
+    return call
 
 
 class Likelihood:
@@ -40,8 +52,8 @@ class Likelihood:
 
     A likelihood names its `parameters` and defines `nll`. It may also define
     `cdf`, `quantile`, `sample`, `mean`, `variance` and `information`. Defining
-    a subclass registers it by its snake-case name, which heads, losses and
-    saved files use. Half precision is computed in float32 and cast back.
+    a subclass registers its snake-case name, which heads, losses and saved
+    files use. Half precision is computed in float32.
 
     Args:
         prediction: what the model predicts, `(batch, ..., units)`.
@@ -66,11 +78,7 @@ class Likelihood:
     takes_bounds: ClassVar[bool] = False
     """Whether a target may be a pair of bounds, see `Censored`."""
     prediction_constraint: ClassVar[Constraint | None] = None
-    """Map from the reals to the allowed predictions, or `None`.
-
-    A head applies this map unless it has an `activation`. A plain Keras model
-    needs an activation with this range.
-    """
+    """Map from the reals to the allowed predictions, which heads apply."""
     allowed: ClassVar[str] = "finite numbers"
     """The possible targets in words, for error messages."""
     prediction: Any
@@ -81,19 +89,27 @@ class Likelihood:
 
     def __init_subclass__(cls, registered: bool = True, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        declare_overrides(cls)
-        if registered:
-            _check_name(cls)
-            _REGISTRY[cls.name()] = cls
+        method_calls.declare_overrides(cls)
+        if not registered:
+            return
+        name, own = cls.name(), f"{cls.__module__}.{cls.__qualname__}"
+        ours = _REGISTRY.get(name, cls)
+        known = f"{ours.__module__}.{ours.__qualname__}"
+        if known.startswith("keras_likelihood.") and known != own:
+            raise ValueError(
+                f"The name {name!r} belongs to keras_likelihood. Rename the "
+                f"class, for example to My{cls.__name__}, or override its "
+                f"`name()`. Received: {own} with the name {name!r}"
+            )
+        _REGISTRY[name] = cls
 
     def __init__(self, prediction: Tensor, **parameters: Any) -> None:
-        self.prediction = as_floating(prediction)
-        for name in parameters:
-            self.parameter(name)
-        for p in self.parameters:
-            value = parameters.get(p.name, p.initial)
+        self.prediction = method_calls.as_floating(prediction)
+        values = {p.name: p.initial for p in self.parameters} | parameters
+        for name, value in values.items():
+            p = self.parameter(name)
             value = fitted(p, value, self.prediction, self.event_rank)
-            setattr(self, p.name, value)
+            setattr(self, name, value)
 
     def values(self) -> dict[str, Any]:
         """Dictionary of the prediction and the parameters."""
@@ -108,8 +124,9 @@ class Likelihood:
         """Copy with `function` applied to each value not in `replaced`."""
         other = copy.copy(self)
         for name, value in self.values().items():
-            known = name in replaced
-            setattr(other, name, replaced[name] if known else function(value))
+            if name not in replaced:
+                replaced[name] = function(value)
+        vars(other).update(replaced)
         return other
 
     def __getitem__(self, index: Any) -> Any:
@@ -122,14 +139,13 @@ class Likelihood:
             module = np if isinstance(value, np.ndarray) else ops
             return module.broadcast_to(value, every)[index]
 
-        found = self.map_values(chosen)
-        if tuple(found.prediction.shape)[-1:] != shape[-1:]:
+        part = self.map_values(chosen)
+        if tuple(part.prediction.shape)[-1:] != shape[-1:]:
             raise IndexError(
-                "A distribution with predictions of shape "
-                f"{shape} must be sliced along all axes but the last. "
-                f"Received: {index!r}"
+                f"A distribution with predictions of shape {shape} must be "
+                f"sliced along all axes but the last. Received: {index!r}"
             )
-        return found
+        return part
 
     def __repr__(self) -> str:
         parts = []
@@ -170,10 +186,9 @@ class Likelihood:
     ) -> tuple[Any, ...]:
         """Shape of the parameter called `name`, without the batch axis.
 
-        It has the rank of `prediction_shape[1:]` and broadcasts with it. For a
-        vector the last axis is longer. The `dimension` is `"scalar"` (one per
-        example), `"channel"` (one per entry of the last axis) or `"element"`
-        (one per outcome).
+        The `dimension` is `"scalar"` (one per example), `"channel"` (one per
+        entry of the last axis) or `"element"` (one per outcome). For a vector
+        the last axis is longer.
         """
         if len(prediction_shape) < 2:
             raise ValueError(
@@ -182,12 +197,14 @@ class Likelihood:
             )
         inner: tuple[Any, ...] = tuple(prediction_shape[1:])
         ones = (1,) * len(inner)
-        channel = ones[:-1] + inner[-1:]
-        shapes = {"scalar": ones, "channel": channel, "element": inner}
-        if cls.event_rank:
-            shapes = {"scalar": ones, "element": inner[:-1] + (1,)}
+        shapes = {"scalar": ones, "element": (*inner[:-1], 1)}
+        if not cls.event_rank:
+            channel = (*ones[:-1], inner[-1])
+            shapes = {"scalar": ones, "channel": channel, "element": inner}
         allowed = f"one of {[*shapes]} for a {cls.__name__} parameter"
-        check_argument("dimension", dimension, dimension in shapes, allowed)
+        checks.check_argument(
+            "dimension", dimension, dimension in shapes, allowed
+        )
         shape, size = shapes[dimension], cls.parameter(name).size_for(inner[-1])
         return shape if size is None else (*shape[:-1], shape[-1] * size)
 
@@ -195,18 +212,14 @@ class Likelihood:
     def match_target(cls, y: Tensor, prediction: Tensor) -> Tensor:
         """Targets as a tensor in the shape of the outcomes.
 
-        A last axis of length 1 may be omitted. A number is the target of all
-        outcomes, and further first axes are draws. Methods of targets call
-        this function first.
+        Methods of targets call it first. A last axis of length 1 may be
+        omitted. A number is the target of all, and first axes are draws.
         """
-        return matched(y, prediction)
+        return checks.matched(y, prediction)
 
     @method(targets=True)
     def nll(self, y: Tensor) -> Tensor:
-        """Complete negative log-likelihood of `y`, including constants.
-
-        Targets have the prediction's shape. There is one NLL per outcome.
-        """
+        """Complete negative log-likelihood of `y`, one per outcome."""
         raise NotImplementedError
 
     @method(targets=True)
@@ -222,19 +235,15 @@ class Likelihood:
 
     @method(targets=True, by_row=True)
     def cdf_below(self, y: Tensor) -> Tensor:
-        """Probability of an outcome below `y`, in the shape of `y`.
-
-        It differs from `cdf` if outcomes are whole numbers.
-        """
+        """Probability of an outcome below `y`, without `y` itself."""
         return self.cdf(ops.subtract(y, 1) if self.is_discrete else y)
 
     @method(targets=True, by_row=True)
     def log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
         """Logarithm of the probability of a tail that ends at `y`.
 
-        It has the shape of `y` and is finite even if the tail is empty.
-        `upper` contains booleans that broadcast with `y`: True for outcomes
-        above `y`, False for outcomes of at most `y`.
+        It is finite even if the tail is empty. The booleans `upper` broadcast
+        with `y`: True for outcomes above `y`, False for at most `y`.
         """
         self._require("cdf", "cdf")
         cdf = self.cdf(y)
@@ -259,7 +268,7 @@ class Likelihood:
                 against the outcomes. For a list or vector of levels, such as
                 `[0.1, 0.9]`, the levels are the first axis of the result.
         """
-        if not self._overrides("_solve"):
+        if not hasattr(self, "_solve"):
             self._require("tail_quantile", "quantile")
         upper = p > 0.5
         tail = ops.where(upper, 1 - p, p)
@@ -271,23 +280,19 @@ class Likelihood:
     def tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
         """The value at which a tail has the probability `exp(log_p)`.
 
-        This is the inverse of `log_tail` and is accurate in both tails.
-        `log_p` and the booleans `upper` broadcast with the outcomes.
+        It is the inverse of `log_tail`, accurate in both tails.
         """
-        if self._overrides("_solve"):
-            return self._compiled("_solve", *smaller_tail(log_p, upper))
+        if hasattr(self, "_solve"):
+            # It solves for tail probabilities of at most 1/2.
+            return self._solve(*smaller_tail(log_p, upper))
         self._require("quantile", "quantile")
         p = ops.exp(log_p)
         return self.quantile(ops.where(upper, 1 - p, p))
 
-    def _solve(self, log_p: Tensor, upper: Tensor) -> Tensor:
-        """Compiled `tail_quantile` for tail probabilities of at most 1/2."""
-        raise NotImplementedError
-
     @method(by_row=True)
     def interval(self, coverage: float = 0.9) -> tuple[Tensor, Tensor]:
         """Bounds `(lower, upper)` of the central interval of this coverage."""
-        check_coverage(coverage)
+        checks.check_coverage(coverage)
         zeros = ops.zeros_like(self.outcomes_like())
         log_p = math.log((1 - coverage) / 2) + zeros
         return tuple(
@@ -316,21 +321,21 @@ class Likelihood:
     @method(by_row=True)
     def mean(self) -> Tensor:
         """Expected outcome, or NaN if the distribution has no mean."""
-        return self._integrated("_moments", "mean")[0]
+        self._require_quantiles("mean")
+        return self._moments()[0]
 
     @method(by_row=True)
     def variance(self) -> Tensor:
-        """Variance of the outcome, in the shape of `mean()`.
-
-        It is infinite or NaN if the distribution has no variance.
-        """
-        return self._integrated("_moments", "variance")[1]
+        """Variance of the outcome; infinite or NaN if there is none."""
+        self._require_quantiles("variance")
+        return self._moments()[1]
 
     @method(by_row=True)
     def std(self) -> Tensor:
         """Standard deviation of the outcome, the root of `variance()`."""
         return ops.sqrt(self.variance())
 
+    @compiled_method
     def _moments(self) -> tuple[Tensor, Tensor]:
         return expectations.moments(self)
 
@@ -339,19 +344,19 @@ class Likelihood:
         """Fisher information of the prediction.
 
         It is `E[(d nll / d prediction)^2]` over outcomes that follow this
-        distribution and measures how precisely one outcome determines the
-        prediction. If several entries form one outcome, it is the diagonal of
-        the information matrix, which is the covariance of
-        `d nll(y) / d prediction` over `y = sample()`.
+        distribution. If several entries form one outcome, it is the diagonal of
+        the information matrix.
         """
-        return self._integrated("_information", "information")
+        self._require_quantiles("information")
+        return self._information()
 
+    @compiled_method
     def _information(self) -> Tensor:
         return expectations.information(self)
 
     @method(targets=True)
     def crps(self, y: Tensor) -> Tensor:
-        """Continuous ranked probability score of `y`, in the shape of `y`.
+        """Continuous ranked probability score of `y`.
 
             CRPS = E|Y - y| - E|Y - Y'| / 2
 
@@ -369,18 +374,12 @@ class Likelihood:
 
     @method()
     def followed(self, name: str) -> Tensor:
-        """Values whose running mean the rows of a `DataParameter` store.
-
-        They have the shape of the parameter `name`, including the batch axis.
-        """
+        """Values whose running mean the rows of a `DataParameter` store."""
         raise self._undefined("followed")
 
     @classmethod
     def check_targets(cls, y: Tensor, prediction_shape: Shape) -> None:
-        """Raises a ValueError if the array `y` has impossible targets.
-
-        `prediction_shape` includes the batch axis.
-        """
+        """Raises a ValueError if the array `y` has impossible targets."""
         y = cls._as_numbers(y)
         with np.errstate(invalid="ignore"):
             bad = ~cls.is_possible(y)
@@ -393,7 +392,7 @@ class Likelihood:
 
     @classmethod
     def _as_numbers(cls, y: Any) -> Array:
-        array = as_numbers(y, f"Targets of {cls.__name__}")
+        array = checks.as_numbers(y, f"Targets of {cls.__name__}")
         # NumPy cannot subtract booleans.
         return array.astype("uint8") if array.dtype.kind == "b" else array
 
@@ -415,11 +414,9 @@ class Likelihood:
 
     def to_tfp(self) -> Any:
         """The same distribution from TensorFlow Probability."""
-        self._require("_as_tfp", "to_tfp")
+        if not hasattr(self, "_as_tfp"):
+            raise self._undefined("to_tfp")
         return self._as_tfp(tfp_distributions())
-
-    def _as_tfp(self, tfp: Any) -> Any:
-        raise NotImplementedError
 
     @method()
     def typical_outcome(self) -> Tensor:
@@ -432,17 +429,11 @@ class Likelihood:
         """Outcomes between which the density is smooth, on the first axis."""
         return expectations.quantile_edges(self)
 
-    def _compiled(self, method: str, *args: Any) -> Any:
-        """Runs a method of tensors, compiled once per shape."""
-        kind: Any = type(self)
-        return _compiled_method(kind, method)(self.values(), *args)
-
-    def _integrated(self, method: str, name: str) -> Any:
-        """Runs a method that integrates between quantiles."""
-        known = ("quantile", "tail_quantile", "_solve")
-        if self.event_rank or not any(map(self._overrides, known)):
-            raise self._undefined(name)
-        return self._compiled(method)
+    def _require_quantiles(self, method: str) -> None:
+        """Raises an error if no integral between quantiles is possible."""
+        known = hasattr(self, "_solve") or self._overrides("quantile")
+        if self.event_rank or not (known or self._overrides("tail_quantile")):
+            raise self._undefined(method)
 
     def _overrides(self, name: str) -> bool:
         return getattr(type(self), name) is not getattr(Likelihood, name)
@@ -452,16 +443,10 @@ class Likelihood:
         if not self._overrides(name):
             raise self._undefined(method)
 
-    def _undefined(self, method: str) -> NotImplementedError:
+    def _undefined(self, method: str) -> Exception:
         return NotImplementedError(f"{type(self).__name__} has no `{method}`.")
 
-    def _draw(
-        self,
-        random: Callable[..., Tensor],
-        count: int | None,
-        *arguments: Any,
-        seed: Any,
-    ) -> Tensor:
+    def _draw(self, random: Any, count: Any, *arguments: Any, seed: Any) -> Any:
         """Samples from a `keras.random` function, in the prediction's dtype."""
         shape = self._sample_shape(count)
         each = (ops.broadcast_to(a, shape) for a in arguments)
@@ -470,38 +455,6 @@ class Likelihood:
     def _sample_shape(self, count: int | None) -> tuple[Any, ...]:
         shape = tuple(ops.shape(self.prediction))
         return shape if count is None else (count, *shape)
-
-
-@functools.cache
-def _compiled_method(likelihood: Any, method: str) -> Callable[..., Any]:
-    def run(tensors: Tensor, *args: Any) -> Any:
-        distribution = object.__new__(likelihood)
-        vars(distribution).update(tensors)
-        return getattr(distribution, method)(*args)
-
-    return compiled(run)
-
-
-def _check_name(cls: Any) -> None:
-    """Raises an error if a class has the name of a class of this package."""
-    ours = {
-        name: (known.__module__, known.__qualname__)
-        for name, known in _REGISTRY.items()
-        if known.__module__.startswith("keras_likelihood.")
-    }
-    me = (cls.__module__, cls.__qualname__)
-    if ours.get(cls.name(), me) != me:
-        raise ValueError(
-            f"A likelihood must not have one of the names {sorted(ours)}, "
-            "which keras_likelihood uses. Rename the class, for example to "
-            f"My{cls.__name__}, or override its `name()`. "
-            f"Received: {'.'.join(me)} with the name {cls.name()!r}"
-        )
-
-
-_CRPS_LEVELS = 128
-_DEEPEST = 20
-"""Maximum depth of nested likelihoods in a name."""
 
 
 def get(identifier: Any) -> type[Likelihood]:

@@ -7,19 +7,14 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_likelihood.backend.operations import clip, trigonometric
+from keras_likelihood.backend.operations import clip
 from keras_likelihood.backend.types import Tensor
 from keras_likelihood.constraints import ShiftedSoftplus
-from keras_likelihood.likelihoods import quadrature
-from keras_likelihood.likelihoods.likelihood import Likelihood
+from keras_likelihood.likelihoods import quadrature, tails
+from keras_likelihood.likelihoods.likelihood import Likelihood, compiled_method
 from keras_likelihood.likelihoods.method_calls import method
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.special import HALF_LOG_2_PI
-from keras_likelihood.likelihoods.tails import (
-    log_normal_cdf,
-    normal_log_quantile,
-    smaller_tail,
-)
 
 SCALE = Parameter("scale", ShiftedSoftplus(0.01))
 
@@ -35,7 +30,8 @@ class LocationScale(Likelihood):
 
     A subclass must define `standard_nll`. The other methods are computed from
     it by numerical quadrature, unless the subclass overrides them with closed
-    forms, such as `standard_log_cdf` and `standard_log_quantile`.
+    forms, such as `standard_log_cdf`, `standard_log_quantile` and
+    `standard_crps`.
     """
 
     def standard_nll(self, z: Tensor) -> Tensor:
@@ -43,65 +39,43 @@ class LocationScale(Likelihood):
         raise NotImplementedError
 
     def prepared_nll(self) -> Callable[[Tensor], Tensor]:
-        """`standard_nll` as a function that is called for many z.
-
-        Override it to compute once what does not depend on z.
-        """
+        """`standard_nll` with all that does not depend on z computed once."""
         return self.standard_nll
 
     def standard_cdf(self, z: Tensor) -> Tensor:
         return ops.exp(self.standard_log_cdf(z))
 
+    @compiled_method
     def standard_log_cdf(self, z: Tensor) -> Tensor:
         """Logarithm of the lower tail, accurate at any distance."""
-        return self._compiled("_log_cdf", z)
-
-    def standard_log_quantile(self, log_p: Tensor) -> Tensor:
-        """The `z <= 0` with `standard_log_cdf(z) = log_p <= log(1/2)`."""
-        return self._compiled("_log_quantile", log_p)
-
-    def _log_cdf(self, z: Tensor) -> Tensor:
         return quadrature.log_cdf(self.prepared_nll(), z)
 
-    def _log_quantile(self, log_p: Tensor) -> Tensor:
+    @compiled_method
+    def standard_log_quantile(self, log_p: Tensor) -> Tensor:
+        """The `z <= 0` with `standard_log_cdf(z) = log_p <= log(1/2)`."""
         return quadrature.log_quantile(self.prepared_nll(), log_p)
 
-    def _score_moments(self) -> tuple[Any, Any, Any]:
+    @compiled_method
+    def score_moments(self) -> Any:
+        """`E[psi^2]`, `E[z psi^3]` and `E[z^2]`, psi = d standard_nll / dz."""
         return quadrature.score_moments(self.prepared_nll(), self.prediction)
 
-    def score_moments(self) -> tuple[Any, Any, Any]:
-        """`E[psi^2]`, `E[z psi^3]` and `E[z^2]`, psi = d standard_nll / dz.
-
-        The last one is infinite if the integral does not converge.
-        """
-        first, second, third = self._compiled("_score_moments")
-        return first, second, third
-
     def standard_information(self) -> Tensor:
-        """`E[psi^2]` with `psi = d standard_nll / dz`, for scale 1."""
         return self.score_moments()[0]
 
     def standard_variance(self) -> Tensor:
-        """Variance for scale 1, infinite if the integral does not converge."""
         return self.score_moments()[2]
 
-    def standard_log_mgf(self, t: Tensor) -> Tensor | None:
-        """`log E[exp(t z)]`, or infinity; `None` without a closed form."""
-        return None
-
-    @method()
     def scale_exponent(self) -> Tensor:
         """The power of the scale that makes gradients independent of it.
 
-        The gradient of a residual r with respect to the prediction is
-        `psi(r / scale) / scale` with `psi = d standard_nll / dz`. For
-        residuals that follow this distribution, the expected square of
-        `scale^k * gradient` does not change with the scale, to first order, at
+        For residuals that follow this distribution, the expected square of
+        `scale^k d nll / d prediction` does not change with the scale, to first
+        order, at
 
             k = 1 + E[z psi psi'] / E[psi^2] = (1 + E[z psi^3] / E[psi^2]) / 2
 
-        It is 2 for the normal and 1 for the Laplace distribution. For these
-        two the scale cancels for every residual.
+        It is 2 for the normal and 1 for the Laplace distribution.
         """
         second, third, _ = self.score_moments()
         return 0.5 + 0.5 * third / second
@@ -109,21 +83,16 @@ class LocationScale(Likelihood):
     @method(targets=True)
     def standardize(self, y: Tensor) -> Tensor:
         """`(y - prediction) / scale`."""
-        # Many outcomes may share one scale, and the gradient of a product is
-        # cheaper than the gradient of a quotient.
+        # The gradient of a quotient is expensive if outcomes share one scale,
+        # and the gradient of `1 / scale` would overflow at scales below 1e-19.
         inverse = ops.stop_gradient(1 / self.scale)
-        # The gradient of `1 / scale` would overflow at scales below 1e-19.
         return (y - self.prediction) * inverse * (1 / (self.scale * inverse))
 
     def nll(self, y: Tensor) -> Tensor:
         return self.standard_nll(self.standardize(y)) + ops.log(self.scale)
 
-    def standard_crps(self, z: Tensor) -> Tensor:
-        """CRPS of z for location 0 and scale 1, which a subclass may define."""
-        raise NotImplementedError
-
     def crps(self, y: Tensor) -> Tensor:
-        if type(self).standard_crps is LocationScale.standard_crps:
+        if not hasattr(self, "standard_crps"):
             return super().crps(y)
         return self.scale * self.standard_crps(self.standardize(y))
 
@@ -135,7 +104,7 @@ class LocationScale(Likelihood):
         return ops.where(p == 0.5, self.prediction, super().quantile(p))
 
     def tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
-        log_p, upper = smaller_tail(log_p, upper)
+        log_p, upper = tails.smaller_tail(log_p, upper)
         z = self.standard_log_quantile(log_p)
         return self.prediction + self.scale * ops.where(upper, -z, z)
 
@@ -171,26 +140,22 @@ class Normal(LocationScale):
         return 0.5 * ops.square(z) + HALF_LOG_2_PI
 
     def standard_log_cdf(self, z: Tensor) -> Tensor:
-        return log_normal_cdf(z)
+        return tails.log_normal_cdf(z)
 
     def standard_log_quantile(self, log_p: Tensor) -> Tensor:
-        return normal_log_quantile(log_p)
-
-    def standard_log_mgf(self, t: Tensor) -> Tensor | None:
-        return 0.5 * ops.square(t)
+        return tails.normal_log_quantile(log_p)
 
     def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
         normal = self._draw(keras.random.normal, count, seed=seed)
         return self.prediction + self.scale * normal
 
-    def score_moments(self) -> tuple[Any, Any, Any]:
+    def score_moments(self) -> Any:
         return 1.0, 3.0, 1.0
 
     def standard_crps(self, z: Tensor) -> Tensor:
         density = ops.exp(-self.standard_nll(z))
-        return z * ops.erf(z * math.sqrt(0.5)) + (
-            2 * density - 1 / math.sqrt(math.pi)
-        )
+        centre = z * ops.erf(z * math.sqrt(0.5))
+        return centre + (2 * density - 1 / math.sqrt(math.pi))
 
     def _as_tfp(self, tfp: Any) -> Any:
         return tfp.Normal(self.prediction, self.scale)
@@ -223,13 +188,7 @@ class Laplace(LocationScale):
     def standard_log_quantile(self, log_p: Tensor) -> Tensor:
         return log_p + math.log(2.0)
 
-    def standard_log_mgf(self, t: Tensor) -> Tensor | None:
-        """`-log(1 - t^2)` for `|t| < 1`."""
-        exists = ops.abs(t) < 1
-        square = ops.square(ops.where(exists, t, ops.zeros_like(t)))
-        return ops.where(exists, -ops.log1p(-square), math.inf)
-
-    def score_moments(self) -> tuple[Any, Any, Any]:
+    def score_moments(self) -> Any:
         return 1.0, 1.0, 2.0
 
     def standard_crps(self, z: Tensor) -> Tensor:
@@ -265,19 +224,10 @@ class Logistic(LocationScale):
     def standard_log_quantile(self, log_p: Tensor) -> Tensor:
         return log_p - ops.log1p(-ops.exp(log_p))
 
-    def standard_log_mgf(self, t: Tensor) -> Tensor | None:
-        """`log(pi t / sin(pi t))` for `|t| < 1`."""
-        exists = ops.logical_and(ops.abs(t) < 1, t != 0)
-        x = math.pi * ops.where(exists, t, 0.5 * ops.ones_like(t))
-        found = ops.where(
-            exists, ops.log(x / trigonometric("sin", x)), math.inf
-        )
-        return ops.where(t == 0, ops.zeros_like(t), found)
-
     def standard_crps(self, z: Tensor) -> Tensor:
         return z + 2 * ops.softplus(-z) - 1
 
-    def score_moments(self) -> tuple[Any, Any, Any]:
+    def score_moments(self) -> Any:
         return 1 / 3, 2 / 3, math.pi**2 / 3
 
     def _as_tfp(self, tfp: Any) -> Any:

@@ -1,9 +1,8 @@
 """The log-normalizer of the rho density, its slope, and two moments.
 
 The slope of log Z is unbounded at shape 2, where log Z behaves like `(shape -
-2) log|shape - 2|`, and log Z is smooth but not analytic at 0. So the functions
-are fitted on three intervals of shapes. On each of them t increases from 0 at
-shape 0 or 2, and with `l = log(t)` a function is
+2) log|shape - 2|`. So the functions are fitted on intervals of shapes. On each
+of them t increases from 0 at shape 0 or 2, and with `l = log(t)` a function is
 
     c + m G(v) + t l (Q(v) + t l R(v))
 
@@ -53,9 +52,8 @@ Fit: TypeAlias = list[list[list[float]]]
 def log_partition(shape: Tensor) -> Tensor:
     """`log Z(shape)`, with Z the integral of `exp(-rho(x, shape, 1))`.
 
-    For every shape from 0 to infinity the absolute error is below 1e-9 in
-    float64 and of the order of rounding in float32. At shape 2, where the slope
-    is infinite, the gradient is finite.
+    The absolute error is below 1e-9 in float64 and of the order of rounding in
+    float32. At shape 2, where the slope is infinite, the gradient is finite.
     """
     return _log_partition(ops.convert_to_tensor(shape))
 
@@ -75,9 +73,7 @@ def log_variance(shape: Tensor) -> Tensor:
     return evaluate(shape, *_stored("log variance"))[0]
 
 
-def evaluate(
-    shape: Tensor, columns: Array, ends: tuple[int, ...]
-) -> tuple[Tensor, Tensor]:
+def evaluate(shape: Tensor, columns: Array, ends: tuple[int, ...]) -> Any:
     """The value and the slope of a fitted function, see `columns_of`."""
     index = sum(ops.cast(shape >= end, "int32") for end in ENDS[1:-1])
     found = lookup(columns.astype(ops.dtype(shape)), index)

@@ -30,11 +30,10 @@ def method(
 ) -> Callable[[Callable[..., Any]], Any]:
     """Declares a method of a likelihood whose results have its dtype.
 
-    Half precision is not accurate enough for tails, logarithms and random
-    numbers. If the prediction has half precision, the method runs on a float32
-    copy and its result is cast back. If the prediction is a NumPy array, so are
-    the results. Methods of subclasses are declared like those that they
-    override.
+    With half precision, which is not accurate enough for tails, the method runs
+    on a float32 copy and its result is cast back. If the prediction is a NumPy
+    array, so are the results. Methods of subclasses are declared like those
+    that they override.
 
     Args:
         targets: whether the first argument is targets, which are matched to
@@ -85,22 +84,18 @@ def declare_overrides(likelihood: type) -> None:
     for name, own in list(vars(likelihood).items()):
         function = getattr(own, "fget", own)
         inherited = [vars(b).get(name) for b in likelihood.__mro__[1:]]
-        declared = [getattr(b, "fget", b) for b in inherited]
-        declare = next(filter(None, (_declare(b) for b in declared)), None)
-        if declare is not None and function and _declare(function) is None:
+        functions = [getattr(b, "fget", b) for b in inherited]
+        declared = [getattr(f, "declare", None) for f in functions]
+        declare = next(filter(None, declared), None)
+        if declare and function and not getattr(function, "declare", None):
             kind = property if isinstance(own, property) else lambda f: f
             setattr(likelihood, name, kind(declare(function)))
 
 
-def _declare(function: Any) -> Any:
-    return getattr(function, "declare", None)
-
-
 def _plain(likelihood: Any) -> tuple[Any, Callable[[Any], Any]]:
     """A float32 or float64 copy, and a function that converts its results."""
-    given = likelihood.prediction
-    dtype = keras.backend.standardize_dtype(given.dtype)
-    is_array = isinstance(given, np.ndarray)
+    dtype = keras.backend.standardize_dtype(likelihood.prediction.dtype)
+    is_array = isinstance(likelihood.prediction, np.ndarray)
     if dtype in WIDE and not is_array:
         return likelihood, lambda x: x
     wide = dtype if dtype in WIDE else "float32"
@@ -135,9 +130,7 @@ def _nan_where_nan(result: Tensor, values: Tensor) -> Tensor:
     return ops.where(ops.isnan(values), float("nan"), result)
 
 
-def _padding(
-    likelihood: Any, arguments: tuple[Any, ...]
-) -> tuple[Callable[[Any], Any], Callable[[Any], Any]] | None:
+def _padding(likelihood: Any, arguments: tuple[Any, ...]) -> Any:
     """Functions that pad rows and cut results, or `None` for no padding.
 
     JAX and TensorFlow compile a method for each number of rows, which may take
@@ -146,13 +139,10 @@ def _padding(
     """
     shape: Shape = tuple(likelihood.prediction.shape)
     values = [*likelihood.values().values(), *arguments]
-    if (
-        keras.backend.backend() == "torch"
-        or likelihood.event_rank
-        or not shape
-        or 0 in shape
-        or not all(map(is_known, values))
-    ):
+    is_eager = keras.backend.backend() == "torch"
+    if is_eager or likelihood.event_rank or not shape or 0 in shape:
+        return None
+    if not all(map(is_known, values)):
         return None
     rank, rows = len(shape), int(shape[0] or 0)
     step = max(_FEWEST_ROWS, 2 ** (rows.bit_length() - 3))
@@ -165,26 +155,18 @@ def _padding(
     # With a single row, vectors of parameters may look like rows.
     if padded == rows or {count(x) for x in values} - {1, rows, None}:
         return None
+    # On JAX NumPy selects rows, because each shape would be compiled.
+    module: Any = np if keras.backend.backend() == "jax" else ops
 
-    def pad(x: Any) -> Any:
-        if count(x) != rows:
+    def select(x: Any, size: int, index: Array) -> Any:
+        if count(x) != size:
             return x
-        x, index = _without_compiling(x), np.arange(padded).clip(max=rows - 1)
-        take = np.take if isinstance(x, np.ndarray) else ops.take
-        return ops.convert_to_tensor(take(x, index, axis=len(x.shape) - rank))
+        x = np.asarray(x) if module is np else x
+        x = module.take(x, index, axis=len(np.shape(x)) - rank)
+        return ops.convert_to_tensor(x)
 
-    def cut(x: Any) -> Any:
-        if count(x) != padded:
-            return x
-        in_front = (slice(None),) * (len(x.shape) - rank)
-        kept = _without_compiling(x)[(*in_front, slice(rows))]
-        return ops.convert_to_tensor(kept)
-
-    return pad, cut
-
-
-def _without_compiling(x: Any) -> Array | Tensor:
-    """`x` as NumPy on JAX, which would compile the indexing per shape."""
-    if keras.backend.backend() == "jax" or not ops.is_tensor(x):
-        return np.asarray(x)
-    return x
+    every = np.arange(padded)
+    return (
+        lambda x: select(x, rows, every.clip(max=rows - 1)),
+        lambda x: select(x, padded, every[:rows]),
+    )

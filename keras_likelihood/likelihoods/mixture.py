@@ -10,10 +10,10 @@ from keras import ops
 from keras_likelihood.backend.operations import seed_generator
 from keras_likelihood.backend.types import Shape, Tensor
 from keras_likelihood.constraints import Identity
-from keras_likelihood.likelihoods.checks import check_size
+from keras_likelihood.likelihoods.checks import check_argument, check_size
 from keras_likelihood.likelihoods.classes import Softmax
 from keras_likelihood.likelihoods.inversion import solve, solve_count
-from keras_likelihood.likelihoods.likelihood import get
+from keras_likelihood.likelihoods.likelihood import compiled_method, get
 from keras_likelihood.likelihoods.method_calls import method
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parametrized import Wrapper
@@ -36,6 +36,13 @@ class Mixed(Wrapper):
     components: int
     mixed_axis: ClassVar[int] = -1
     """The axis of the components in their outcomes."""
+
+    def _value(self, name: str) -> Tensor:
+        """A parameter with the values of each component on `mixed_axis`."""
+        value, k = getattr(self, name), self.components
+        own = value.shape[-1] // k
+        own = (own, k) if self.mixed_axis == -1 else (k, own)
+        return ops.reshape(value, (*ops.shape(value)[:-1], *own))
 
     def _pooled(self, values: Tensor, keepdims: bool = False) -> Tensor:
         """The weighted mean of values of the components."""
@@ -91,14 +98,14 @@ class Mixed(Wrapper):
         index = ops.sum(passed, axis=axis, keepdims=True)
         index = ops.minimum(index, self.components - 1)
         numbers = ops.arange(self.components, dtype=index.dtype)
-        numbers = ops.reshape(numbers, (-1,) + (1,) * (-1 - axis))
-        chosen = index == numbers
+        chosen = index == ops.reshape(numbers, (-1,) + (1,) * (-1 - axis))
         if len(chosen.shape) < len(drawn.shape):
             # Outcomes are vectors. Their entries share a component.
             chosen, axis = ops.expand_dims(chosen, -1), axis - 1
         zero = ops.zeros_like(drawn)
         return ops.sum(ops.where(chosen, drawn, zero), axis=axis)
 
+    @compiled_method
     def _solve(self, log_p: Tensor, upper: Tensor) -> Tensor:
         # The quantile lies between the quantiles of the components.
         log_p = log_p + ops.zeros_like(self.outcomes_like())
@@ -148,8 +155,6 @@ class Mixture(Mixed):
     ```python
     several = kl.likelihoods.Mixture("normal", components=3)
     outputs = kl.layers.LikelihoodHead(several, 1)(features)
-    model = kl.LikelihoodModel(inputs, outputs)
-    model.compile("adam", loss=kl.losses.LikelihoodLoss(several))
     ```
 
     The prediction is the mean of the outcome. Component j lies at
@@ -166,8 +171,7 @@ class Mixture(Mixed):
     otherwise `(batch, ..., units * components)`.
 
     - `logit`: the weights are the softmax of the logits. They start equal.
-    - `offset`: the locations of the components. They start at equally spaced
-      values from -1 to 1.
+    - `offset`: the locations, which start equally spaced from -1 to 1.
     - the parameters of the likelihood, such as `scale`.
     """
 
@@ -175,33 +179,20 @@ class Mixture(Mixed):
     def define(cls, likelihood: Any, *, components: int = 2) -> dict[str, Any]:
         inner = cls.require_numbers(likelihood)
         constraint = inner.prediction_constraint
-        vector = any(p.size is not None for p in inner.parameters)
-        if vector or (constraint is not None and constraint.high < math.inf):
-            raise ValueError(
-                "Mixture needs a likelihood of real or of positive numbers "
-                "with scalar parameters. "
-                f"Received: {inner.name()!r}"
-            )
+        fits = constraint is None or constraint.high == math.inf
+        fits = fits and all(p.size is None for p in inner.parameters)
+        allowed = "of real or of positive numbers with scalar parameters"
+        check_argument("likelihood", inner.name(), fits, allowed)
         check_size("components", components, 2)
         start = tuple(np.linspace(-1, 1, components).tolist())
-        k: dict[str, Any] = {"size": components}
-        own = (
-            Parameter("logit", Identity(), initial=0.0, **k),
-            Parameter("offset", Identity(), initial=start, **k),
+        logit = Parameter("logit", Identity(), initial=0.0)
+        offset = Parameter("offset", Identity(), initial=start)
+        parameters = tuple(
+            dataclasses.replace(p, size=components)
+            for p in (logit, offset, *inner.parameters)
         )
-        shared = tuple(dataclasses.replace(p, **k) for p in inner.parameters)
-        return {
-            **cls.attributes_of(inner),
-            "components": components,
-            "parameters": own + shared,
-        }
-
-    def _value(self, name: str) -> Tensor:
-        """A parameter as `(batch, ..., 1 or units, components)`."""
-        value = getattr(self, name)
-        shape = tuple(ops.shape(value))
-        units = value.shape[-1] // self.components
-        return ops.reshape(value, (*shape[:-1], units, self.components))
+        own = {"components": components, "parameters": parameters}
+        return cls.attributes_of(inner) | own
 
     @method()
     def log_weights(self, axis: int = -1) -> Tensor:
@@ -230,13 +221,10 @@ class EnsembleDistribution(Mixed):
 
         nll(y) = -log mean_j exp(-nll_j(y))
 
-    `predict_distribution` of a `kl.Ensemble` returns it. It has the methods of
-    every likelihood, and `class_probabilities` for classes, which are the mean
-    of the members' probabilities (Lakshminarayanan et al. 2017).
-
-    The `total` uncertainty is the sum of two parts. The `aleatoric` part is the
-    noise in the targets, which more data do not reduce. The `epistemic` part is
-    the uncertainty of the model, which is large where the members disagree.
+    `predict_distribution` of a `kl.Ensemble` returns it (Lakshminarayanan et
+    al. 2017). The `total` uncertainty is the sum of two parts. The `aleatoric`
+    part is the noise in the targets, which more data do not reduce. The
+    `epistemic` part is large where the members disagree.
 
     Args:
         likelihood: the likelihood of the members, or its name. Angles are not
@@ -257,12 +245,9 @@ class EnsembleDistribution(Mixed):
     @classmethod
     def define(cls, likelihood: Any, *, components: int = 5) -> dict[str, Any]:
         inner = get(likelihood)
-        if issubclass(inner, VonMises | EnsembleDistribution):
-            raise ValueError(
-                "The members of an ensemble must have a likelihood of "
-                "numbers, vectors or classes, and must not be ensembles. "
-                f"Received: {inner.name()!r}"
-            )
+        fits = not issubclass(inner, VonMises | EnsembleDistribution)
+        allowed = "a likelihood of numbers, vectors or classes, and no ensemble"
+        check_argument("likelihood", inner.name(), fits, allowed)
         check_size("components", components, 2)
         # If an outcome is a vector, its length is the prediction's last axis.
         length = (lambda units: units) if inner.event_rank else None
@@ -274,8 +259,7 @@ class EnsembleDistribution(Mixed):
 
             return dataclasses.replace(p, size=size)
 
-        attributes = {
-            **cls.attributes_of(inner),
+        attributes = cls.attributes_of(inner) | {
             "takes_bounds": inner.takes_bounds,
             "components": components,
             "parameters": tuple(map(of_all, (own, *inner.parameters))),
@@ -296,13 +280,6 @@ class EnsembleDistribution(Mixed):
 
     def outcomes_like(self) -> Tensor:
         return self.members[0].outcomes_like()
-
-    def _value(self, name: str) -> Tensor:
-        """A parameter as `(batch, ..., components, values)`."""
-        value = getattr(self, name)
-        shape = tuple(ops.shape(value))
-        length = value.shape[-1] // self.components
-        return ops.reshape(value, (*shape[:-1], self.components, length))
 
     @property
     def inner(self) -> Any:
@@ -347,11 +324,7 @@ class EnsembleDistribution(Mixed):
     @property
     @method()
     def aleatoric(self) -> Tensor:
-        """Uncertainty due to noise in the targets.
-
-        It is the mean of the members' variances, or of their entropies for
-        classes.
-        """
+        """Mean of the members' variances, or of their entropies for classes."""
         if hasattr(self, "class_probabilities"):
             return self.averaged(_entropy(self.inner.class_probabilities()))
         return self.averaged(self.inner.variance())
@@ -359,10 +332,9 @@ class EnsembleDistribution(Mixed):
     @property
     @method()
     def epistemic(self) -> Tensor:
-        """Uncertainty of the model.
+        """Variance of the members' means.
 
-        It is the variance of the members' means, or the mutual information of
-        class and member for classes.
+        For classes it is the mutual information of class and member.
         """
         if hasattr(self, "class_probabilities"):
             return ops.relu(self.total - self.aleatoric)

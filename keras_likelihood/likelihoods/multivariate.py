@@ -1,4 +1,7 @@
-"""Multivariate likelihoods."""
+"""Multivariate likelihoods, and the scale matrices of vectors.
+
+If the noise has unit covariance, `matrix` is the covariance of the outcome.
+"""
 
 import math
 from typing import Any, ClassVar
@@ -9,26 +12,161 @@ from keras import ops
 
 from keras_likelihood.backend.operations import clip, seed_generator
 from keras_likelihood.backend.types import Tensor
-from keras_likelihood.constraints import Softplus
-from keras_likelihood.likelihoods.checks import check_argument, check_size
+from keras_likelihood.constraints import Identity, ShiftedSoftplus, Softplus
+from keras_likelihood.likelihoods.checks import (
+    check_argument,
+    check_size,
+    matched,
+)
 from keras_likelihood.likelihoods.location_scale import Normal
 from keras_likelihood.likelihoods.method_calls import method
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parametrized import Parametrized
-from keras_likelihood.likelihoods.scale_matrices import (
-    Cholesky,
-    Diagonal,
-    LowRank,
-    cholesky_parameters,
-)
 from keras_likelihood.likelihoods.special import HALF_LOG_2_PI
 from keras_likelihood.likelihoods.student_t import StudentT, normalizer_excess
 
-_SHAPES: dict[str, Any] = {
-    "diagonal": Diagonal,
-    "low_rank": LowRank,
-    "full": Cholesky,
-}
+
+def _below_the_diagonal(units: int) -> int:
+    allowed = "at least 2 for covariance='full'; for one use 'diagonal'"
+    check_argument("units", units, units >= 2, allowed)
+    return units * (units - 1) // 2
+
+
+_SCALE = Parameter("scale", ShiftedSoftplus(0.01), size=lambda units: units)
+
+
+class Diagonal:
+    """`diag(scale)^2` for independent coordinates, scale `(..., d)`."""
+
+    @staticmethod
+    def parameters(rank: int | None) -> tuple[Parameter, ...]:
+        return (_SCALE,)
+
+    def __init__(self, scale: Tensor) -> None:
+        self.scale = scale
+
+    def log_determinant(self) -> Tensor:
+        """Half the logarithm of the determinant of the covariance."""
+        return ops.sum(ops.log(self.scale), axis=-1)
+
+    def squared_distance(self, residual: Tensor) -> Tensor:
+        """`r^T covariance^-1 r` of residuals `(..., d)`."""
+        return ops.sum(ops.square(residual / self.scale), axis=-1)
+
+    def noise(self, shape: Any, seed: Any) -> Tensor:
+        """Normal noise with this covariance, in the given shape."""
+        dtype = self.scale.dtype
+        return self.scale * keras.random.normal(shape, dtype=dtype, seed=seed)
+
+    def matrix(self) -> Tensor:
+        return ops.square(self.scale)[..., None] * _eye(self.scale)
+
+
+class LowRank(Diagonal):
+    """`diag(scale)^2 + W W^T`, with a few directions of correlation.
+
+    `factor` contains the concatenated rows of W, `(..., d * rank)`.
+    """
+
+    def __init__(self, scale: Tensor, factor: Tensor) -> None:
+        super().__init__(scale)
+        d = scale.shape[-1]
+        shape = tuple(ops.shape(factor))[:-1]
+        self.factor = ops.reshape(factor, (*shape, d, factor.shape[-1] // d))
+
+    @staticmethod
+    def parameters(rank: int | None) -> tuple[Parameter, ...]:
+        # Small and irregular, because equal columns would stay equal.
+        start = tuple(0.2 * math.sin(1 + k * k) for k in range(61))
+        size = (rank or 0).__mul__
+        return (_SCALE, Parameter("factor", Identity(), start, size=size))
+
+    def _small(self) -> tuple[Tensor, Tensor]:
+        """`(W / scale, Cholesky factor of 1 + W^T diag(scale)^-2 W)`."""
+        stretched = self.factor / self.scale[..., None]
+        products = stretched[..., :, None] * stretched[..., None, :]
+        inner = ops.sum(products, axis=-3)
+        inner = inner + ops.eye(self.factor.shape[-1], dtype=inner.dtype)
+        return stretched, ops.cholesky(inner)
+
+    def log_determinant(self) -> Tensor:
+        diagonal = ops.diagonal(self._small()[1], axis1=-2, axis2=-1)
+        return super().log_determinant() + ops.sum(ops.log(diagonal), axis=-1)
+
+    def squared_distance(self, residual: Tensor) -> Tensor:
+        # Sum of the squares of the residual that the factors do not explain,
+        # and of the factors. The shorter formula is a difference.
+        stretched, small = self._small()
+        white = residual / self.scale
+        seen = ops.sum(stretched * white[..., None], axis=-2)
+        half = _solve(small, seen[..., None])
+        moved = _solve(ops.swapaxes(small, -1, -2), half, lower=False)[..., 0]
+        squares = ops.sum(ops.square(white - _times(stretched, moved)), axis=-1)
+        return squares + ops.sum(ops.square(moved), axis=-1)
+
+    def noise(self, shape: Any, seed: Any) -> Tensor:
+        seed = seed_generator(seed)
+        own = super().noise(shape, seed)
+        shape = *shape[:-1], self.factor.shape[-1]
+        moved = keras.random.normal(shape, dtype=own.dtype, seed=seed)
+        return own + _times(self.factor, moved)
+
+    def matrix(self) -> Tensor:
+        turned = ops.swapaxes(self.factor, -1, -2)
+        return super().matrix() + ops.matmul(self.factor, turned)
+
+
+class Cholesky(Diagonal):
+    """`L L^T` with `L = diag(scale) (1 + A)`, A below the diagonal.
+
+    The scale of each coordinate is conditional on the coordinates before it.
+    `lower` contains the concatenated rows of A, `(..., d (d - 1) / 2)`.
+    """
+
+    @staticmethod
+    def parameters(rank: int | None) -> tuple[Parameter, ...]:
+        size = _below_the_diagonal
+        return (_SCALE, Parameter("lower", Identity(), 0.0, size=size))
+
+    def __init__(self, scale: Tensor, lower: Tensor) -> None:
+        super().__init__(scale)
+        d = scale.shape[-1]
+        place = np.zeros((d, d), "int32")
+        place[np.tril_indices(d, -1)] = 1 + np.arange(d * (d - 1) // 2)
+        padded = ops.concatenate([ops.zeros_like(lower[..., :1]), lower], -1)
+        entries = ops.take(padded, place.ravel(), axis=-1)
+        shape = (*tuple(ops.shape(lower))[:-1], d, d)
+        unit = ops.reshape(entries, shape) + _eye(scale)
+        self.root = scale[..., None] * unit
+
+    def squared_distance(self, residual: Tensor) -> Tensor:
+        white = _solve(self.root, residual[..., None])
+        return ops.sum(ops.square(white), axis=(-2, -1))
+
+    def noise(self, shape: Any, seed: Any) -> Tensor:
+        normal = keras.random.normal(shape, dtype=self.scale.dtype, seed=seed)
+        return _times(self.root, normal)
+
+    def matrix(self) -> Tensor:
+        return ops.matmul(self.root, ops.swapaxes(self.root, -1, -2))
+
+
+def _times(matrix: Tensor, vector: Tensor) -> Tensor:
+    """The product; on PyTorch `ops.matmul` casts float64 to float32."""
+    return ops.sum(matrix * vector[..., None, :], axis=-1)
+
+
+def _eye(like: Tensor) -> Tensor:
+    return ops.eye(like.shape[-1], dtype=like.dtype)
+
+
+def _solve(root: Tensor, right: Tensor, lower: bool = True) -> Tensor:
+    """`root^-1 right` for a triangular root, after broadcasting both."""
+    zeros = ops.zeros_like(root[..., :1, :1] + right[..., :1, :1])
+    return ops.solve_triangular(root + zeros, right + zeros, lower=lower)
+
+
+_SHAPES: Any = {"diagonal": Diagonal, "low_rank": LowRank, "full": Cholesky}
 
 
 class Multivariate(Parametrized):
@@ -42,11 +180,9 @@ class Multivariate(Parametrized):
     - `"full"`: any covariance, with the Cholesky factor `diag(scale) (1 + A)`.
       `lower` contains the entries of A below the diagonal.
 
-    A subclass defines `own_parameters`, `nll`, `sample`, `_one_coordinate`
-    (the distribution of a coordinate with a given mean and scale) and
+    A subclass defines `own_parameters`, `nll`, `sample`, `marginal` and
     `_after_seeing` (the factor on the conditional matrix and the conditional
-    own parameters, given the number of observed coordinates and their squared
-    distance).
+    own parameters, given the number of coordinates and their squared distance).
     """
 
     example = "covariance=full"
@@ -64,18 +200,14 @@ class Multivariate(Parametrized):
         else:
             allowed = f"None for {covariance=}, which is not 'low_rank'"
             check_argument("rank", rank, rank is None, allowed)
-        parameters = _SHAPES[covariance].parameters(rank)
-        return {
-            "covariance": covariance,
-            "rank": rank,
-            "parameters": cls.own_parameters + parameters,
-            "event_rank": 1,
-        }
+        parameters = cls.own_parameters + _SHAPES[covariance].parameters(rank)
+        own = {"covariance": covariance, "rank": rank}
+        return {**own, "parameters": parameters, "event_rank": 1}
 
     @property
     @method()
     def scale_matrix(self) -> Any:
-        """The scale matrix, an object of `scale_matrices`."""
+        """The scale matrix, a `Diagonal`."""
         own = len(self.own_parameters)
         values = [getattr(self, p.name) for p in self.parameters[own:]]
         return _SHAPES[self.covariance](*values)
@@ -90,20 +222,9 @@ class Multivariate(Parametrized):
         return ops.broadcast_to(self.scale_matrix.matrix(), (*shape, shape[-1]))
 
     @method()
-    def marginal(self, index: Any) -> Any:
-        """The marginal distribution of some coordinates.
-
-        If `index` is one coordinate, the result is a distribution of numbers
-        `(batch, ..., 1)`. If it is a list, the outcomes are vectors.
-        """
-        chosen, _ = self._coordinates(index)
-        matrix = self.scale_squared()
-        mean = ops.take(self.prediction, chosen, axis=-1)
-        matrix = _block(matrix, chosen, chosen)
-        if isinstance(index, int | np.integer):
-            return self._one_coordinate(mean, ops.sqrt(matrix[..., 0]))
-        own = {p.name: getattr(self, p.name) for p in self.own_parameters}
-        return self._vector(mean, matrix, own)
+    def marginal(self, index: int) -> Any:
+        """The distribution of one coordinate, `(batch, ..., 1)`."""
+        raise NotImplementedError
 
     @method()
     def conditional(self, index: Any, values: Tensor) -> Any:
@@ -113,42 +234,42 @@ class Multivariate(Parametrized):
             index: the observed coordinate, or a list of several.
             values: observed values, `(batch, ..., number of coordinates)`.
         """
-        seen, rest = self._coordinates(index)
-        check_argument("index", index, rest, "some coordinates, but not all")
-        values = ops.convert_to_tensor(values, dtype=self.prediction.dtype)
-        expected = (*self.prediction.shape[:-1], len(seen))
-        shape, allowed = tuple(values.shape), f"of shape {expected}"
-        check_argument("values", shape, shape == expected, allowed)
+        d, seen = self.prediction.shape[-1], np.atleast_1d(index).tolist()
+        rest = [i for i in range(d) if i not in seen]
+        fits = 0 < len(rest) == d - len(seen) < d
+        allowed = f"different coordinates from 0 to {d - 1}, but not all"
+        check_argument("index", index, fits, allowed)
         matrix = self.scale_squared()
-        root = ops.cholesky(_block(matrix, seen, seen))
-        residual = values - ops.take(self.prediction, seen, axis=-1)
-        white = ops.solve_triangular(root, residual[..., None], lower=True)
-        across = _block(matrix, seen, rest)
-        across = ops.solve_triangular(root, across, lower=True)
+
+        def block(rows: list[int], columns: list[int]) -> Tensor:
+            return ops.take(ops.take(matrix, rows, axis=-2), columns, axis=-1)
+
+        known, mean = (ops.take(self.prediction, i, -1) for i in (seen, rest))
+        root = ops.cholesky(block(seen, seen))
+        white = _solve(root, (matched(values, known) - known)[..., None])
+        across = _solve(root, block(seen, rest))
         turned = ops.swapaxes(across, -1, -2)
-        mean = ops.take(self.prediction, rest, axis=-1)
         mean = mean + ops.matmul(turned, white)[..., 0]
-        matrix = _block(matrix, rest, rest) - ops.matmul(turned, across)
         distance = ops.sum(ops.square(white), axis=(-2, -1))
         factor, own = self._after_seeing(len(seen), distance)
-        return self._vector(mean, factor * matrix, own)
+        root = ops.cholesky(
+            factor * (block(rest, rest) - ops.matmul(turned, across))
+        )
+        own["scale"] = scale = ops.diagonal(root, axis1=-2, axis2=-1)
+        if len(rest) == 1:
+            return self.family._make(covariance="diagonal")(mean, **own)
+        rows, columns = np.tril_indices(len(rest), -1)
+        lower = [root[..., i, j] for i, j in zip(rows, columns, strict=True)]
+        lower = ops.stack(lower, axis=-1) / ops.take(scale, rows, axis=-1)
+        return self.family._make()(mean, lower=lower, **own)
 
-    def _coordinates(self, index: Any) -> tuple[list[int], list[int]]:
+    def _coordinate(self, index: int) -> tuple[Tensor, Tensor]:
+        """Location and scale of one coordinate."""
         d = self.prediction.shape[-1]
-        chosen = [int(i) for i in np.atleast_1d(index)]
-        fits = chosen and len(set(chosen) & set(range(d))) == len(chosen)
-        allowed = f"different coordinates from 0 to {d - 1}"
-        check_argument("index", index, fits, allowed)
-        return chosen, [i for i in range(d) if i not in chosen]
-
-    def _vector(self, mean: Tensor, matrix: Tensor, own: Any) -> Any:
-        kind = "full" if mean.shape[-1] > 1 else "diagonal"
-        made = self.family._make(covariance=kind)
-        return made(mean, **own, **cholesky_parameters(matrix))
-
-
-def _block(matrix: Tensor, rows: Any, columns: Any) -> Tensor:
-    return ops.take(ops.take(matrix, rows, axis=-2), columns, axis=-1)
+        allowed = f"a coordinate from 0 to {d - 1}"
+        check_argument("index", index, index in range(d), allowed)
+        square = self.scale_squared()[..., index, index]
+        return self.prediction[..., index, None], ops.sqrt(square)[..., None]
 
 
 class MultivariateNormal(Multivariate):
@@ -195,14 +316,11 @@ class MultivariateNormal(Multivariate):
     def variance(self) -> Tensor:
         return ops.diagonal(self.scale_squared(), axis1=-2, axis2=-1)
 
-    def information(self) -> Tensor:
-        diagonal = self.scale_matrix.precision_diagonal()
-        return ops.broadcast_to(diagonal, ops.shape(self.prediction))
-
-    def _one_coordinate(self, mean: Tensor, scale: Tensor) -> Tensor:
+    def marginal(self, index: int) -> Normal:
+        mean, scale = self._coordinate(index)
         return Normal(mean, scale=scale)
 
-    def _after_seeing(self, count: int | None, distance: Tensor) -> Tensor:
+    def _after_seeing(self, count: int, distance: Tensor) -> Any:
         return 1.0, {}
 
 
@@ -256,16 +374,11 @@ class MultivariateStudentT(Multivariate):
         square = ops.diagonal(self.scale_squared(), axis1=-2, axis2=-1)
         return square * StudentT(self.df, df=self.df).standard_variance()
 
-    def information(self) -> Tensor:
-        """`(df + d) / (df + d + 2)` times the diagonal of `S^-1`."""
-        diagonal = self.scale_matrix.precision_diagonal()
-        share = 1 - 2 / (self.df + self.prediction.shape[-1] + 2)
-        return ops.broadcast_to(diagonal * share, ops.shape(self.prediction))
+    def marginal(self, index: int) -> StudentT:
+        median, scale = self._coordinate(index)
+        return StudentT(median, df=self.df, scale=scale)
 
-    def _one_coordinate(self, mean: Tensor, scale: Tensor) -> Tensor:
-        return StudentT(mean, df=self.df, scale=scale)
-
-    def _after_seeing(self, count: int | None, distance: Tensor) -> Tensor:
+    def _after_seeing(self, count: int, distance: Tensor) -> Any:
         df = self._df()
         factor = ((df + distance) / (df + count))[..., None, None]
         return factor, {"df": self.df + count}

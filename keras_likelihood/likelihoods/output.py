@@ -6,7 +6,7 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.types import Shape, Tensor
-from keras_likelihood.likelihoods.checks import fits
+from keras_likelihood.likelihoods.checks import aligned, fits
 from keras_likelihood.likelihoods.likelihood import Likelihood
 
 
@@ -41,19 +41,12 @@ def distribution_of(
     if dtype is not None:
         prediction = ops.cast(prediction, dtype)
     names = names_in_output(likelihood, known, len(rest))
-    values = dict(zip(names, rest, strict=True))
-    for parameter in likelihood.parameters:
-        name = parameter.name
-        if name in values:
-            continue
-        if name in known:
-            values[name] = known[name]
-        elif parameter.neutral:
-            values[name] = parameter.initial
-        else:
+    values = {**known, **dict(zip(names, rest, strict=True))}
+    for p in likelihood.parameters:
+        if p.name not in values and not p.neutral:
             raise ValueError(
-                f"{likelihood.__name__} needs a value for `{name}`. Pass "
-                f"(prediction, {name}), or {name}=... as a number. "
+                f"{likelihood.__name__} needs a value for `{p.name}`. Pass "
+                f"(prediction, {p.name}), or {p.name}=... as a number. "
                 "Received: only a prediction"
             )
     return likelihood(prediction, **values)
@@ -72,9 +65,7 @@ def names_in_output(likelihood: Any, known: Any, count: int) -> list[str]:
     )
 
 
-def align_target(
-    likelihood: type[Likelihood], y: Tensor, shape: Shape
-) -> Tensor:
+def align_target(likelihood: Any, y: Tensor, shape: Shape) -> Tensor:
     """Targets in the one shape that goes with predictions of a shape.
 
     Axes of length 1 at the end may be omitted: `(batch,)` and `(batch, 1)` mean
@@ -88,31 +79,14 @@ def align_target(
 
     All other shapes are an error, because they would be broadcast.
     """
-    received, shape = tuple(y.shape), tuple(shape)
-    outcomes = shape[:-1] if likelihood.event_rank else shape
-    allowed = [shape, outcomes]
+    shape = tuple(shape)
+    allowed = [shape, shape[:-1] if likelihood.event_rank else shape]
     if likelihood.takes_bounds:
         allowed.append((*shape, 2))
-    if any(fits(received, one) for one in allowed):
-        return y
-    module: Any = np if isinstance(y, np.ndarray) else ops
-    if fits(received, (*outcomes, 1)):
-        return module.squeeze(y, -1)
-    if shape[-1:] == (1,):
-        if fits(received, shape[:-1]):
-            return module.expand_dims(y, -1)
-        if likelihood.takes_bounds and fits(received, (*shape[:-1], 2)):
-            return module.expand_dims(y, -2)
-    listed = " or ".join(map(str, dict.fromkeys(allowed)))
-    raise ValueError(
-        f"Targets of {likelihood.__name__} must have the shape {listed} for "
-        f"predictions of shape {shape}. Received: {received}"
-    )
+    return aligned(y, allowed, f"Targets of {likelihood.__name__}")
 
 
-def align_weight(
-    likelihood: type[Likelihood], w: Tensor, shape: Shape
-) -> Tensor:
+def align_weight(likelihood: Any, w: Tensor, shape: Shape) -> Tensor:
     """Sample weights with one axis for each axis of the outcomes.
 
     Axes of length 1 at the end may be omitted. `(batch,)` and `(batch, 1)` are
@@ -125,11 +99,9 @@ def align_weight(
         w = module.squeeze(w, -1)
     while len(w.shape) < len(outcomes):
         w = module.expand_dims(w, -1)
-    own = [
-        1 if one == 1 else size
-        for one, size in zip(w.shape, outcomes, strict=False)
-    ]
-    if not fits(tuple(w.shape), tuple(own)):
+    pairs = zip(w.shape, outcomes, strict=False)
+    own = tuple(1 if one == 1 else size for one, size in pairs)
+    if not fits(tuple(w.shape), own):
         raise ValueError(
             "`sample_weight` must have the shape (batch,), or further axes of "
             f"the outcomes, which have the shape {outcomes}. "

@@ -5,7 +5,10 @@ import copyreg
 import inspect
 from typing import Any, ClassVar
 
+from keras import ops
+
 from keras_likelihood.backend.types import Tensor
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.likelihoods.likelihood import Likelihood, get
 from keras_likelihood.likelihoods.method_calls import method
 
@@ -36,21 +39,8 @@ class Parametrized(Likelihood, metaclass=_Family):
     likelihoods.get("mixture(normal,components=3)")
     ```
 
-    Your own family must define `define`. The arguments may be likelihoods,
-    numbers, strings and tuples of these.
-
-    ```python
-    class Shifted(kl.likelihoods.Parametrized):
-        @classmethod
-        def define(cls, likelihood, *, by):
-            inner = kl.likelihoods.get(likelihood)
-            return {
-                "likelihood": inner,
-                "by": float(by),
-                "parameters": inner.parameters,
-                "event_rank": inner.event_rank,
-            }
-    ```
+    Your own family must define `define`, see `Wrapper`. The arguments may be
+    likelihoods, numbers, strings and tuples of these.
     """
 
     arguments: ClassVar[tuple[Any, ...] | None] = None
@@ -65,9 +55,7 @@ class Parametrized(Likelihood, metaclass=_Family):
         """Checks the arguments and returns the attributes of a class.
 
         These are `parameters`, `event_rank`, and each argument under its own
-        name as a plain number, string, tuple, `Likelihood` class or `None`. In
-        the name of the class, positional arguments have no keyword, and `None`
-        is omitted.
+        name as a plain number, string, tuple, `Likelihood` class or `None`.
         """
         raise NotImplementedError(f"{cls.__name__} must define `define`.")
 
@@ -77,28 +65,21 @@ class Parametrized(Likelihood, metaclass=_Family):
         declared = inspect.signature(cls.define).parameters
         arguments = tuple((name, attributes[name]) for name in declared)
         if (cls, arguments) not in _MADE:
-            given = [
-                (f"{name}=" if p.kind == p.KEYWORD_ONLY else "", value)
-                for (name, value), p in zip(
-                    arguments, declared.values(), strict=True
-                )
-                if value is not None
-            ]
-            title = ", ".join(
-                key + (v.__name__ if isinstance(v, type) else repr(v))
-                for key, v in given
+            keyword = inspect.Parameter.KEYWORD_ONLY
+            given = ",".join(
+                f"{k}={_text(v)}" if declared[k].kind == keyword else _text(v)
+                for k, v in arguments
+                if v is not None
             )
-            name = ",".join(key + _text(value) for key, value in given)
             attributes |= {
                 "arguments": arguments,
                 "family": cls,
-                "_name": f"{cls.name()}({name})",
+                "_name": f"{cls.name()}({given})",
                 "__module__": cls.__module__,
                 "__doc__": cls.__doc__,
             }
-            made: Any = _Family(
-                f"{cls.__name__}({title})", (cls,), attributes, registered=False
-            )
+            title, kind = f"{cls.__name__}({given})", type(cls)
+            made: Any = kind(title, (cls,), attributes, registered=False)
             _MADE[cls, arguments] = made
         return _MADE[cls, arguments]
 
@@ -166,8 +147,19 @@ copyreg.pickle(_Family, _reduce)
 class Wrapper(Parametrized):
     """A family whose first argument is the likelihood that it modifies.
 
-    A subclass defines `define`, which returns `likelihood`, and overrides the
-    methods that change. The wrapped distribution is `self.inner`.
+    A subclass overrides the methods that change. The wrapped distribution is
+    `self.inner`.
+
+    ```python
+    class Shifted(kl.likelihoods.Wrapper):
+        @classmethod
+        def define(cls, likelihood, *, by):
+            inner = kl.likelihoods.get(likelihood)
+            return {**cls.attributes_of(inner), "by": float(by)}
+
+        def nll(self, y):
+            return self.inner.nll(y - self.by)
+    ```
     """
 
     likelihood: ClassVar[type[Likelihood]]
@@ -182,22 +174,13 @@ class Wrapper(Parametrized):
 
     @classmethod
     def require_numbers(cls, likelihood: Any) -> type[Likelihood]:
-        """Returns the class of a likelihood of single numbers.
-
-        Raises an error for classes, vectors and targets that are bounds.
-        """
-        found = get(likelihood)
-        if (
-            found.event_rank
-            or found.takes_bounds
-            or hasattr(found, "class_probabilities")
-        ):
-            raise ValueError(
-                f"{cls.__name__} needs a likelihood of single numbers. "
-                "`Censored` may only be the outermost one. "
-                f"Received: {found.name()!r}"
-            )
-        return found
+        """The class of a likelihood of single numbers, or an error."""
+        inner = get(likelihood)
+        is_class = hasattr(inner, "class_probabilities")
+        fits = not (inner.event_rank or inner.takes_bounds or is_class)
+        allowed = "of single numbers, and `Censored` may only be the outermost"
+        check_argument("likelihood", inner.name(), fits, allowed)
+        return inner
 
     @property
     @method()
@@ -214,3 +197,24 @@ class Wrapper(Parametrized):
     def _value(self, name: str) -> Tensor:
         """A parameter as the wrapped distribution needs it."""
         return getattr(self, name)
+
+
+class MappedWrapper(Wrapper):
+    """A wrapper whose outcomes are a function of the wrapped outcomes."""
+
+    def from_inner(self, y: Tensor) -> Tensor:
+        """The outcome for an outcome of the wrapped distribution."""
+        return y
+
+    def tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
+        return self.from_inner(self.inner.tail_quantile(log_p, upper))
+
+    def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
+        return self.from_inner(self.inner.sample(count, seed))
+
+    def typical_outcome(self) -> Tensor:
+        outcome = self.from_inner(self.inner.typical_outcome())
+        return ops.stop_gradient(outcome)
+
+    def edges(self) -> Tensor:
+        return self.from_inner(self.inner.edges())

@@ -9,27 +9,15 @@ from keras import ops
 from keras_likelihood.backend.operations import clip
 from keras_likelihood.backend.types import Tensor
 from keras_likelihood.constraints import ShiftedSoftplus, Softplus
+from keras_likelihood.likelihoods import special, tails
 from keras_likelihood.likelihoods.incomplete import gamma_tails
 from keras_likelihood.likelihoods.inversion import solve
-from keras_likelihood.likelihoods.likelihood import Likelihood
+from keras_likelihood.likelihoods.likelihood import Likelihood, compiled_method
 from keras_likelihood.likelihoods.location_scale import SCALE
 from keras_likelihood.likelihoods.parameter import Parameter
-from keras_likelihood.likelihoods.special import (
-    HALF_LOG_2_PI,
-    bounded_exp,
-    log_gamma,
-    smallest,
-    stirling_remainder,
-)
-from keras_likelihood.likelihoods.tails import (
-    EMPTY,
-    log_hazard,
-    log_normal_cdf,
-    log_one_minus_exp,
-    normal_log_quantile,
-    smaller_tail,
-)
+from keras_likelihood.likelihoods.special import HALF_LOG_2_PI, bounded_exp
 
+SHAPE = Parameter("shape", ShiftedSoftplus(0.01))
 _ROOT_HALF = math.sqrt(0.5)
 
 
@@ -37,14 +25,14 @@ class MeanLikelihood(Likelihood, registered=False):
     """A distribution whose mean is the prediction, `>= 0`.
 
     A plain Keras model needs an activation such as `"softplus"`. The NLL of a
-    negative prediction is NaN. A prediction below 1e-15 is treated as 1e-15.
+    negative prediction is NaN.
     """
 
     prediction_constraint = Softplus(floor=1e-8)
 
     @property
     def _mean(self) -> Tensor:
-        # Gradients do not overflow in float32 in this range.
+        """The prediction, in a range in which gradients do not overflow."""
         return clip(self.prediction, 1e-15, 1e30)
 
     def mean(self) -> Tensor:
@@ -60,26 +48,15 @@ class PositiveLikelihood(MeanLikelihood):
         log_tail(y, ...)  = ratio_log_tail(log r, ...)
         tail_quantile(..) = prediction * exp(log_ratio_tail_quantile(..))
 
-    A subclass defines the three functions of the ratio and `information`.
+    A subclass defines these three functions of the logarithm of the ratio (the
+    last one for tails of at most 1/2), `variance` and `information`.
     """
 
     allowed = "finite numbers > 0"
 
-    def ratio_nll(self, log_ratio: Tensor) -> Tensor:
-        """NLL of a ratio to the mean, given its logarithm."""
-        raise NotImplementedError
-
-    def ratio_log_tail(self, log_ratio: Tensor, upper: Tensor) -> Tensor:
-        """`log_tail` of a ratio to the mean, given its logarithm."""
-        raise NotImplementedError
-
-    def log_ratio_tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
-        """Logarithm of the ratio at which a tail ends, `exp(log_p) <= 1/2`."""
-        raise NotImplementedError
-
     def _log_ratio(self, y: Tensor, possible: Tensor) -> Tensor:
         positive = ops.where(possible, y, self._mean)
-        positive = clip(positive, smallest(y), math.inf)
+        positive = clip(positive, special.smallest(y), math.inf)
         mean = self._mean
         log_ratio = ops.log(positive) - ops.log(mean)
         # A difference of two logarithms loses digits near y = mean.
@@ -89,7 +66,6 @@ class PositiveLikelihood(MeanLikelihood):
         return log_ratio + ops.stop_gradient(digits)
 
     def nll(self, y: Tensor) -> Tensor:
-        """Negative log-likelihood of `y > 0`, NaN for other values."""
         possible = self.is_possible(y)
         nll = self.ratio_nll(self._log_ratio(y, possible))
         possible = possible & (self.prediction >= 0)
@@ -101,10 +77,10 @@ class PositiveLikelihood(MeanLikelihood):
 
     def log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
         tail = self.ratio_log_tail(self._log_ratio(y, ~(y <= 0)), upper)
-        return ops.where(y <= 0, ops.where(upper, 0.0, EMPTY), tail)
+        return ops.where(y <= 0, ops.where(upper, 0.0, tails.EMPTY), tail)
 
     def tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
-        log_p, upper = smaller_tail(log_p, upper)
+        log_p, upper = tails.smaller_tail(log_p, upper)
         is_end = log_p == -math.inf
         inner = ops.where(is_end, math.log(0.5), log_p)
         ratio = ops.exp(self.log_ratio_tail_quantile(inner, upper))
@@ -123,19 +99,17 @@ class Gamma(PositiveLikelihood):
 
     G is the gamma function. The standard deviation is
     `prediction / sqrt(shape)`. At shape 1 it is the exponential distribution.
-    Beyond `y = e^40 prediction` the NLL only grows with `log(y)`, to avoid
-    overflow.
 
     Args:
         prediction: mean, `>= 0`, `(batch, ..., units)`.
         shape: `> 0`. Defaults to 1.
     """
 
-    parameters = (Parameter("shape", ShiftedSoftplus(0.01), initial=1.0),)
+    parameters = (SHAPE,)
 
     def ratio_nll(self, log_ratio: Tensor) -> Tensor:
         # `log G(shape) - shape log(shape) + shape`.
-        partition = stirling_remainder(self.shape) + HALF_LOG_2_PI
+        partition = special.stirling_remainder(self.shape) + HALF_LOG_2_PI
         partition = partition - 0.5 * ops.log(self.shape)
         return self.shape * _excess(log_ratio) + log_ratio + partition
 
@@ -144,22 +118,20 @@ class Gamma(PositiveLikelihood):
         below, above = gamma_tails(self.shape, self.shape * ratio)
         return ops.where(upper, above, below)
 
+    @compiled_method
     def log_ratio_tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
-        return self._compiled("_solve_ratio", log_p, upper)
-
-    def _solve_ratio(self, log_p: Tensor, upper: Tensor) -> Tensor:
         # Markov's inequality bounds the upper tail.
-        zeros = ops.zeros_like(log_p + self.shape)
         spread = ops.log1p(clip(-log_p / self.shape, 0.0, 1e30))
-        return solve(
-            lambda v: self.ratio_log_tail(v, upper),
-            lambda v: self.ratio_nll(v) - v,
-            log_p,
-            upper,
-            math.log(smallest(log_p)) + zeros,
-            2.0 + 2 * spread + zeros,
-            start=ops.where(upper, spread, -spread) + zeros,
-        )
+        low, high = math.log(special.smallest(log_p)), 2 + 2 * spread
+        start = ops.where(upper, spread, -spread)
+
+        def log_tail(v: Tensor) -> Tensor:
+            return self.ratio_log_tail(v, upper)
+
+        def nll(v: Tensor) -> Tensor:
+            return self.ratio_nll(v) - v
+
+        return solve(log_tail, nll, log_p, upper, low, high, start=start)
 
     def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
         alpha = clip(self.shape, 0.0, 1e14)
@@ -211,10 +183,10 @@ class LogNormal(PositiveLikelihood):
 
     def ratio_log_tail(self, log_ratio: Tensor, upper: Tensor) -> Tensor:
         z = self._standardize(log_ratio)
-        return log_normal_cdf(ops.where(upper, -z, z))
+        return tails.log_normal_cdf(ops.where(upper, -z, z))
 
     def log_ratio_tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
-        z = normal_log_quantile(log_p)
+        z = tails.normal_log_quantile(log_p)
         return self.scale * (ops.where(upper, -z, z) - 0.5 * self.scale)
 
     def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
@@ -228,8 +200,7 @@ class LogNormal(PositiveLikelihood):
     def crps(self, y: Tensor) -> Tensor:
         """`y (2 P(z) - 1) - 2 prediction (P(z - scale) + P(scale / r) - 1)`.
 
-        P is the cdf of the standard normal, and `r = sqrt(2)`. It is NaN for
-        impossible targets.
+        P is the cdf of the standard normal, and `r = sqrt(2)`.
         """
         possible = self.is_possible(y)
         z = self._standardize(self._log_ratio(y, possible))
@@ -253,22 +224,19 @@ class Weibull(PositiveLikelihood):
 
     with `z = y G(1 + 1 / shape) / prediction` and G the gamma function. The
     hazard decreases with time for shapes below 1 and increases above 1. At
-    shape 1 it is the exponential distribution. Beyond `z^shape = e^40` the NLL
-    only grows with `log(y)`, to avoid overflow.
+    shape 1 it is the exponential distribution.
 
     Args:
         prediction: mean, `>= 0`, `(batch, ..., units)`.
         shape: `> 0`. Defaults to 1.
     """
 
-    parameters: ClassVar[tuple[Parameter, ...]] = (
-        Parameter("shape", ShiftedSoftplus(0.01), initial=1.0),
-    )
+    parameters: ClassVar[tuple[Parameter, ...]] = (SHAPE,)
 
     @property
     def _log_scale(self) -> Tensor:
         """Logarithm of the scale in units of the mean."""
-        return -log_gamma(1 + 1 / self.shape)
+        return -special.log_gamma(1 + 1 / self.shape)
 
     def _log_hazard(self, log_ratio: Tensor) -> Tensor:
         return self.shape * (log_ratio - self._log_scale)
@@ -280,10 +248,10 @@ class Weibull(PositiveLikelihood):
 
     def ratio_log_tail(self, log_ratio: Tensor, upper: Tensor) -> Tensor:
         hazard = bounded_exp(self._log_hazard(log_ratio))
-        return ops.where(upper, -hazard, log_one_minus_exp(hazard))
+        return ops.where(upper, -hazard, tails.log_one_minus_exp(hazard))
 
     def log_ratio_tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
-        return self._log_scale + log_hazard(log_p, upper) / self.shape
+        return self._log_scale + tails.log_hazard(log_p, upper) / self.shape
 
     def variance(self) -> Tensor:
         return ops.square(self._mean) * ops.expm1(_log_gap(1 / self.shape))
@@ -301,8 +269,7 @@ class Exponential(Weibull):
 
         nll(y) = y / prediction + log(prediction)
 
-    It is the Weibull distribution of shape 1. Beyond `y = e^40 prediction` the
-    NLL only grows with `log(y)`, to avoid overflow.
+    It is the Weibull distribution of shape 1.
 
     Args:
         prediction: mean, `>= 0`, `(batch, ..., units)`.
@@ -334,15 +301,8 @@ def _log_gap(x: Tensor) -> Tensor:
     """
     near = clip(x, 0.0, 0.2)
     series = 0.0
-    for k in range(len(_ZETA) + 1, 1, -1):
-        term = (-1) ** k * _ZETA[k - 2] * (2**k - 2) / k
-        series = (series + term) * near
-    far = log_gamma(1 + 2 * x) - 2 * log_gamma(1 + x)
+    for k in range(19, 1, -1):
+        zeta = sum(n**-k for n in range(1, 100)) + 99.5 ** (1 - k) / (k - 1)
+        series = (series + (-1) ** k * zeta * (2**k - 2) / k) * near
+    far = special.log_gamma(1 + 2 * x) - 2 * special.log_gamma(1 + x)
     return ops.where(x < 0.15, series * near, far)
-
-
-_ZETA = [
-    sum(n**-k for n in range(1, 100)) + 99.5 ** (1 - k) / (k - 1)
-    for k in range(2, 20)
-]
-"""Riemann's zeta function at 2, 3, ..."""

@@ -23,14 +23,8 @@ class Quantiles(Parametrized):
     with `pinball_t(r) = max(t r, (t - 1) r)` and q_t the prediction for level
     t. Each term is the NLL of an asymmetric Laplace distribution. At its
     minimum a fraction t of the targets lies below q_t. The mean is a composite
-    likelihood: only compare models with the same levels.
-
-    `cdf` and `quantile` interpolate linearly between the sorted predictions.
-    Beyond the outer levels they use the tails of the asymmetric Laplace.
-
-    ```python
-    Quantiles(levels=(0.05, 0.5, 0.95))
-    ```
+    likelihood: only compare models with the same levels. `cdf` and `quantile`
+    interpolate linearly between the sorted predictions, with Laplace tails.
 
     Args:
         levels: increasing, each in (0, 1).
@@ -61,12 +55,9 @@ class Quantiles(Parametrized):
 
     def __init__(self, prediction: Tensor, **parameters: Any) -> None:
         super().__init__(prediction, **parameters)
-        if self.prediction.shape[-1] != len(self.levels):
-            raise ValueError(
-                f"{type(self).__name__} needs predictions with a last axis of "
-                f"length {len(self.levels)}, one per level. "
-                f"Received: {tuple(self.prediction.shape)}"
-            )
+        shape, count = tuple(self.prediction.shape), len(self.levels)
+        allowed = f"of shape (..., levels), with length {count}, one per level"
+        check_argument("prediction", shape, shape[-1] == count, allowed)
 
     def nll(self, y: Tensor) -> Tensor:
         error = y - self.prediction
@@ -85,7 +76,6 @@ class Quantiles(Parametrized):
         return self.prediction[..., :1]
 
     def _knots(self) -> list[Tensor]:
-        """List of the sorted quantiles, each `(batch, ..., 1)`."""
         knots = ops.unstack(ops.sort(self.prediction, axis=-1), axis=-1)
         return [knot[..., None] for knot in knots]
 
@@ -118,7 +108,6 @@ class Quantiles(Parametrized):
         return self.quantile(self._uniform(count, seed)[..., None])
 
     def _pieces(self, knots: Tensor) -> Any:
-        """Pairs of neighbouring levels, and of their quantiles."""
         levels = self.levels
         return zip(levels, levels[1:], knots, knots[1:], strict=False)
 

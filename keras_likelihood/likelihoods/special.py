@@ -1,9 +1,8 @@
 """Special functions that `keras.ops` lacks, accurate in float32.
 
-They are differentiable with respect to every argument on every backend and
-avoid differences of large numbers. Log-gammas are computed by Stirling's
-formula and its remainder, as in Loader, "Fast and accurate computation of
-binomial probabilities" (2000).
+They are differentiable with respect to every argument on every backend.
+Log-gammas are computed by Stirling's formula and its remainder, as in Loader,
+"Fast and accurate computation of binomial probabilities" (2000).
 """
 
 import math
@@ -76,18 +75,6 @@ def log_gamma(a: Tensor) -> Tensor:
     """`log G(a)` for `a > 0`."""
     a = clip(a, 1e-37, 1e37)
     return (a - 0.5) * ops.log(a) - a + HALF_LOG_2_PI + stirling_remainder(a)
-
-
-def trigamma(a: Tensor) -> Tensor:
-    """Second derivative of `log G(a)`, for `a > 0`."""
-    a = clip(a, 1e-15, 1e30)
-    total = 0.0
-    for k in range(8):
-        total = total + 1 / ops.square(a + k)
-    u = 1 / (a + 8)
-    u2 = ops.square(u)
-    series = 1 / 6 - u2 * (1 / 30 - u2 * (1 / 42 - u2 / 30))
-    return total + u * (1 + u * (0.5 + u * series))
 
 
 def bounded_exp(x: Tensor) -> Tensor:

@@ -75,9 +75,6 @@ class StudentT(LocationScale):
     def scale_exponent(self) -> Tensor:
         return 2 - 6 / (self.df + 5)
 
-    def standard_log_mgf(self, t: Tensor) -> Tensor | None:
-        return ops.where(t == 0, ops.zeros_like(t), math.inf)
-
     def mean(self) -> Tensor:
         return ops.where(self.df > 1, self.prediction, float("nan"))
 

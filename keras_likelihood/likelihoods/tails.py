@@ -44,9 +44,8 @@ def _log_left_tail(z: Tensor) -> Tensor:
 def normal_log_quantile(log_p: Tensor) -> Tensor:
     """The `z <= 0` with `log_normal_cdf(z) = log_p <= log(1/2)`.
 
-    Newton's method starts from formula 26.2.23 of Abramowitz and Stegun, whose
-    error is below 5e-4. The error is below 1e-6 after one step and below 1e-12
-    after two. The gradient comes from the last step.
+    Newton's method starts from formula 26.2.23 of Abramowitz and Stegun. Its
+    last step provides the gradient.
     """
     is_end = log_p == -math.inf
     log_p = ops.where(is_end, math.log(0.25), log_p)
@@ -102,9 +101,8 @@ def log_hazard(log_p: Tensor, upper: Tensor) -> Tensor:
 def log_probability(distribution: Any, low: Tensor, high: Tensor) -> Tensor:
     """`log P(low < Y <= high)`, accurate in both tails.
 
-    If the range is narrow compared to the distribution, the result is density
-    times width, because a difference of two probabilities would lose digits.
-    Unless `low < high`, the result is meaningless, but its gradient is finite.
+    In a narrow range, where a difference would lose digits, it is density times
+    width. Unless `low < high`, only its gradient is meaningful: it is finite.
     """
     has_low, has_high = low != -math.inf, high != math.inf
     both = ops.logical_and(has_low, has_high)

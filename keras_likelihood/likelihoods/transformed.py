@@ -11,10 +11,9 @@ from keras_likelihood.backend.operations import clip
 from keras_likelihood.backend.types import Tensor
 from keras_likelihood.constraints import AffineSigmoid, Constraint, Exp
 from keras_likelihood.likelihoods import expectations
-from keras_likelihood.likelihoods.likelihood import Likelihood
-from keras_likelihood.likelihoods.location_scale import LocationScale
-from keras_likelihood.likelihoods.parametrized import Wrapper
-from keras_likelihood.likelihoods.robust_rho import RobustRho
+from keras_likelihood.likelihoods.checks import check_argument
+from keras_likelihood.likelihoods.likelihood import Likelihood, compiled_method
+from keras_likelihood.likelihoods.parametrized import MappedWrapper
 from keras_likelihood.likelihoods.tails import EMPTY
 from keras_likelihood.likelihoods.truncated import Truncated
 
@@ -46,7 +45,6 @@ class Bijector:
         raise NotImplementedError
 
     def inverse(self, u: Tensor) -> Tensor:
-        """`y` such that `map(y) = u`."""
         raise NotImplementedError
 
     def log_slope(self, y: Tensor) -> Tensor:
@@ -60,8 +58,6 @@ class Bijector:
 
     def inside(self, y: Tensor) -> Tensor:
         """`y`, moved away from the ends of (low, high)."""
-        if self.low == -math.inf and self.high == math.inf:
-            return y
         width = min(self.high - self.low, 1.0)
         low = self.low + width * 1e-7 if self.low else 1e-37
         high = self.high
@@ -71,8 +67,7 @@ class Bijector:
         return clip(y, low, high)
 
     def __str__(self) -> str:
-        names = [f.name for f in dataclasses.fields(self) if f.init]
-        numbers = ",".join(str(getattr(self, name)) for name in names)
+        numbers = ",".join(map(str, dataclasses.astuple(self)))
         return f"{self.name}({numbers})" if numbers else self.name
 
 
@@ -102,7 +97,7 @@ class BoxCox(Bijector):
     shorten long upper tails.
 
     Args:
-        power: any number.
+        power: number `>= 0`.
     """
 
     power: float
@@ -112,8 +107,8 @@ class BoxCox(Bijector):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "power", float(self.power))
-        if not math.isfinite(self.power):
-            raise ValueError(f"`power` must be finite. Received: {self.power}")
+        fits = 0 <= self.power < math.inf
+        check_argument("power", self.power, fits, "a finite number >= 0")
 
     def __call__(self, y: Tensor) -> Tensor:
         if self.power == 0:
@@ -133,34 +128,25 @@ class BoxCox(Bijector):
     def log_slope(self, y: Tensor) -> Tensor:
         return (self.power - 1) * ops.log(y)
 
-    def inside(self, y: Tensor) -> Tensor:
-        if self.power >= 0:
-            return super().inside(y)
-        # The gradient of smaller values would overflow.
-        return clip(y, 10.0 ** (8 / self.power), math.inf)
-
     @property
     def image(self) -> tuple[float, float]:
-        end = -1 / self.power if self.power else -math.inf
-        return (end, math.inf) if self.power >= 0 else (-math.inf, end)
+        return -1 / self.power if self.power else -math.inf, math.inf
 
-
-@dataclasses.dataclass(frozen=True)
-class Log(BoxCox):
-    """`log(y)`, for targets `> 0`."""
-
-    power: float = dataclasses.field(default=0.0, init=False)
+    def __str__(self) -> str:
+        return super().__str__() if self.power else "log"
 
 
 def _get_bijector(identifier: Any) -> Bijector:
     """Returns a `Bijector`, given itself or a name such as `"box_cox(0.5)"`."""
     if isinstance(identifier, Bijector):
         return identifier
-    found = re.fullmatch(r"(\w+)(?:\((.*)\))?", str(identifier))
-    if isinstance(identifier, str) and found and found[1] in _REGISTRY:
+    if identifier == "log":
+        return BoxCox(0.0)
+    name, _, arguments = str(identifier).partition("(")
+    if name in _REGISTRY:
         try:
-            numbers = [float(n) for n in (found[2] or "").split(",") if n]
-            return _REGISTRY[found[1]](*numbers)
+            numbers = arguments.removesuffix(")").split(",")
+            return _REGISTRY[name](*(float(n) for n in numbers if n))
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"Cannot create the bijector: {error}. Received: {identifier!r}"
@@ -171,14 +157,13 @@ def _get_bijector(identifier: Any) -> Bijector:
     )
 
 
-class Transformed(Wrapper):
+class Transformed(MappedWrapper):
     """A likelihood of the target after a transformation.
 
         nll(y) = nll of map(y) - log map'(y)
 
-    The NLL and the prediction are in the units of the target, so the NLL can be
-    compared with other likelihoods. If the likelihood is symmetric about its
-    prediction, the prediction is the median.
+    The NLL and the prediction are in the units of the target. If the likelihood
+    is symmetric about its prediction, the prediction is the median.
 
     ```python
     Transformed("student_t", "log")
@@ -201,17 +186,14 @@ class Transformed(Wrapper):
     @classmethod
     def define(cls, likelihood: Any, bijector: Any) -> dict[str, Any]:
         inner: Any = cls.require_numbers(likelihood)
-        if inner.is_discrete or inner.prediction_constraint is not None:
-            raise ValueError(
-                "Transformed needs a likelihood of real numbers. "
-                f"Received: {inner.name()!r}"
-            )
+        is_real = not inner.is_discrete and inner.prediction_constraint is None
+        allowed = "a likelihood of real numbers"
+        check_argument("likelihood", inner.name(), is_real, allowed)
         bijector = _get_bijector(bijector)
         low, high = bijector.image
         is_cut = (low, high) != (-math.inf, math.inf)
         mapped = Truncated(inner, low=low, high=high) if is_cut else inner
-        return {
-            **cls.attributes_of(inner),
+        return cls.attributes_of(inner) | {
             "bijector": bijector,
             "mapped_likelihood": mapped,
             "prediction_constraint": bijector.prediction_constraint,
@@ -242,43 +224,18 @@ class Transformed(Wrapper):
         is_empty = ops.logical_xor(upper, y <= self.bijector.low)
         return ops.where(end, ops.where(is_empty, EMPTY, 0.0), found)
 
-    def tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
-        return self.bijector.inverse(self.inner.tail_quantile(log_p, upper))
+    def from_inner(self, y: Tensor) -> Tensor:
+        return self.bijector.inverse(y)
 
     def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
-        drawn = self.bijector.inverse(self.inner.sample(count, seed))
-        return self.bijector.inside(drawn)
+        return self.bijector.inside(super().sample(count, seed))
 
+    @compiled_method
     def _moments(self) -> tuple[Tensor, Tensor]:
-        """By the moment-generating function of `log(y)`, or by quadrature."""
-        inner, map_ = self.inner, self.bijector
-        is_log = getattr(map_, "power", None) == 0
-        known = is_log and isinstance(inner, LocationScale)
-        once = inner.standard_log_mgf(inner.scale) if known else None
-        if once is None:
-            return expectations.moments(inner, map_.inverse)
-        twice = inner.standard_log_mgf(2 * inner.scale) - 2 * once
-        mean = map_.inside(self.prediction) * ops.exp(once)
-        variance = ops.square(mean) * ops.expm1(twice)
-        variance = ops.where(mean == math.inf, mean, variance)
-        if not isinstance(inner, RobustRho):
-            return mean, variance
-        # Only its infinite moments have a closed form.
-        numeric = expectations.moments(inner, map_.inverse)
-        return tuple(
-            ops.where(known == math.inf, known, found)
-            for known, found in zip((mean, variance), numeric, strict=True)
-        )
+        return expectations.moments(self.inner, self.bijector.inverse)
 
     def information(self) -> Tensor:
         """Information of the transformed target times `map'(prediction)^2`."""
         inside = self.bijector.inside(self.prediction)
         slope = ops.exp(self.bijector.log_slope(inside))
         return self.inner.information() * ops.square(slope)
-
-    def typical_outcome(self) -> Tensor:
-        outcome = self.bijector.inverse(self.inner.typical_outcome())
-        return ops.stop_gradient(outcome)
-
-    def edges(self) -> Tensor:
-        return self.bijector.inverse(self.inner.edges())

@@ -10,7 +10,7 @@ from keras_likelihood.backend.operations import bessel, clip, trigonometric
 from keras_likelihood.backend.types import Tensor
 from keras_likelihood.constraints import ShiftedSoftplus
 from keras_likelihood.likelihoods import quadrature
-from keras_likelihood.likelihoods.likelihood import Likelihood
+from keras_likelihood.likelihoods.likelihood import Likelihood, compiled_method
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.special import floor
 
@@ -26,23 +26,17 @@ class VonMises(Likelihood):
         nll(y) = concentration (1 - cos(y - prediction))
                  + log(2 pi exp(-concentration) I0(concentration))
 
-    with I0 the modified Bessel function. It resembles a normal distribution on
-    the circle. For high concentrations its standard deviation is
-    `1 / sqrt(concentration)`. Targets and predictions may be any real numbers,
-    which are taken modulo 2 pi.
-
-    `cdf` and `quantile` cut the circle opposite to the prediction. Quantiles
-    lie within half a turn of the prediction and may exceed pi, so
-    `lower < upper` in every interval.
+    with I0 the modified Bessel function. For high concentrations it resembles a
+    normal distribution of standard deviation `1 / sqrt(concentration)`. Targets
+    and predictions are taken modulo 2 pi. `cdf` and `quantile` cut the circle
+    opposite to the prediction, so quantiles may exceed pi.
 
     Args:
         prediction: mean direction in radians, `(batch, ..., units)`.
         concentration: `> 0`. Defaults to 1.
     """
 
-    parameters = (
-        Parameter("concentration", ShiftedSoftplus(0.01), initial=1.0),
-    )
+    parameters = (Parameter("concentration", ShiftedSoftplus(0.01)),)
 
     def nll(self, y: Tensor) -> Tensor:
         sine = trigonometric("sin", 0.5 * self._angle(y))
@@ -75,8 +69,9 @@ class VonMises(Likelihood):
         return width, nll
 
     def log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
-        return self._compiled("_log_tail", wrapped(self._angle(y)), upper)
+        return self._log_tail(wrapped(self._angle(y)), upper)
 
+    @compiled_method
     def _log_tail(self, angle: Tensor, upper: Tensor) -> Tensor:
         """`log_tail` of an angle in [-pi, pi] relative to the prediction."""
         width, nll = self._line()
@@ -85,6 +80,7 @@ class VonMises(Likelihood):
         z = width * tangent
         return quadrature.log_cdf(nll, ops.where(upper, -z, z))
 
+    @compiled_method
     def _solve(self, log_p: Tensor, upper: Tensor) -> Tensor:
         width, nll = self._line()
         z = quadrature.log_quantile(nll, log_p)

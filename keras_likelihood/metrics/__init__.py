@@ -1,7 +1,6 @@
 """Metrics of calibration and sharpness.
 
-The classes are Keras metrics, which are updated by batches, see
-`DistributionMetric`. The NumPy functions in
+The classes are Keras metrics, see `DistributionMetric`. The NumPy functions in
 `keras_likelihood.metrics.functions` take whole datasets.
 """
 

@@ -25,30 +25,24 @@ class ClassMetric(DistributionMetric):
     column is a binary outcome.
 
     Args:
-        from_logits: whether a single output contains logits, as in Keras'
-            metrics. `None` (default) and `False` mean probabilities.
+        from_logits: whether a single output contains logits. `None` (default)
+            and `False` mean probabilities.
         name, dtype: as in `keras.metrics.Metric`.
     """
 
     own_arguments: tuple[str, ...] = ("from_logits",)
 
     def __init__(
-        self,
-        *,
-        from_logits: bool | None = None,
-        name: Any = None,
-        dtype: Any = None,
+        self, *, from_logits: bool | None = None, **options: Any
     ) -> None:
-        super().__init__(name=name, dtype=dtype)
+        super().__init__(**options)
         self.from_logits = from_logits
 
     def bind(self, loss: Any) -> None:
         super().bind(loss)
-        if not hasattr(loss.likelihood, "class_probabilities"):
-            raise ValueError(
-                f"The metric {self.name} needs a likelihood of classes, such "
-                f"as softmax or bernoulli. Received: {loss.likelihood.name()}"
-            )
+        is_class = hasattr(loss.likelihood, "class_probabilities")
+        allowed = f"a likelihood of classes for {self.name}, such as softmax"
+        check_argument("loss", loss.likelihood.name(), is_class, allowed)
 
     def read(self, y_pred: Tensor) -> Likelihood:
         if isinstance(y_pred, Likelihood):
@@ -99,10 +93,6 @@ class ExpectedCalibrationError(ClassMetric):
     """Mean gap between confidence and accuracy, in equal-width bins.
 
         ECE = sum_b n_b / n |accuracy_b - confidence_b|
-
-    ```python
-    model.compile(loss=..., metrics=[kl.metrics.ExpectedCalibrationError()])
-    ```
 
     Args:
         bins: number of bins of [0, 1]. Defaults to 15.

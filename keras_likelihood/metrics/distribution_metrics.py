@@ -52,27 +52,23 @@ class DistributionMetric(keras.metrics.Metric):
     ) -> None:
         super().__init__(name=name or snake_case(type(self)), dtype=dtype)
         self._named = likelihood and likelihoods.get(likelihood)
-        self.likelihood = likelihoods.get(likelihood or self.default_likelihood)
-        for given in parameters:
-            self.likelihood.parameter(given)
+        self.likelihood = self._named or likelihoods.get(
+            self.default_likelihood
+        )
+        for parameter in parameters:
+            self.likelihood.parameter(parameter)
         self.parameters = parameters
 
     def bind(self, loss: Any) -> None:
         """Checks that this metric fits the likelihood of a loss."""
-        if self._named not in (None, loss.likelihood) or self.parameters:
-            named = self._named and self._named.name()
-            raise ValueError(
-                f"The metric {self.name} uses the distribution of the "
-                f"model's loss, which is {loss.likelihood.name()} with its "
-                "own parameters. Omit `likelihood` and the parameters. "
-                f"Received: likelihood={named!r}, parameters={self.parameters}"
-            )
-        if self.from_logits is False:
-            raise ValueError(
-                f"Omit `from_logits` of {self.name}, because the loss "
-                "determines the meaning of the output. "
-                "Received: from_logits=False"
-            )
+        name, own = loss.likelihood.name(), self._named
+        fits = own in (None, loss.likelihood) and not self.parameters
+        received = own and own.name(), self.parameters
+        allowed = f"that of the loss, {name}. Omit `likelihood` and parameters"
+        check_argument("likelihood", received, fits, allowed)
+        is_free = self.from_logits is not False
+        allowed = "omitted, because the loss determines it"
+        check_argument("from_logits", self.from_logits, is_free, allowed)
 
     def update_state(
         self, y_true: Tensor, y_pred: Tensor, sample_weight: Any = None
@@ -80,7 +76,9 @@ class DistributionMetric(keras.metrics.Metric):
         """Adds a batch of targets, and outputs or a `Likelihood`."""
         distribution = self.read(y_pred)
         if len(distribution.prediction.shape) == 1:
-            distribution = distribution.map_values(_with_units)
+            distribution = distribution.map_values(
+                lambda v: v[..., None] if len(v.shape) == 1 else v
+            )
         if isinstance(y_pred, Likelihood):
             y_pred = y_pred.prediction
         batch = Batch.of(
@@ -136,8 +134,8 @@ class MeanOverOutcomes(DistributionMetric):
         self, distribution: Likelihood, y_true: Tensor, weights: Tensor
     ) -> None:
         values = ops.cast(self.values(distribution, y_true), self.dtype)
-        shape = ops.shape(distribution.prediction)
-        shape = shape[:-1] if distribution.event_rank else shape
+        rank = len(distribution.prediction.shape) - distribution.event_rank
+        shape = ops.shape(distribution.prediction)[:rank]
         # Predicted quantiles are of a single unit.
         values = values[..., 0] if len(values.shape) > len(shape) else values
         values = ops.broadcast_to(values, shape)
@@ -154,11 +152,6 @@ class MeanOverOutcomes(DistributionMetric):
 @serializable
 class NegativeLogLikelihood(MeanOverOutcomes):
     """Mean negative log-likelihood, including constants.
-
-    ```python
-    nll = kl.metrics.NegativeLogLikelihood("normal")
-    nll.update_state(y, (prediction, scale))
-    ```
 
     Args:
         likelihood: as in `DistributionMetric`. Without a model's loss it
@@ -202,9 +195,8 @@ class CalibrationError(DistributionMetric):
 
     over the levels p_j = j / levels, j = 1 .. levels - 1. F is the cdf of the
     likelihood. If outcomes are whole numbers, F jumps at the target, which is
-    then weighted by the part of the jump below p_j (Czado et al. 2009). A
-    censored target is treated in the same way, from F(lower) to F(upper)
-    (Haider et al. 2020).
+    then weighted by the part of the jump below p_j (Czado et al. 2009). So is a
+    censored target, from F(lower) to F(upper) (Haider et al. 2020).
 
     ```python
     cal = kl.metrics.CalibrationError("normal")
@@ -317,19 +309,12 @@ class Sharpness(MeanOverOutcomes):
 
     def bind(self, loss: Any) -> None:
         super().bind(loss)
-        if loss.likelihood.parameter("scale").size is not None:
-            raise ValueError(
-                "Sharpness needs a likelihood with one scale per outcome. "
-                f"Received: {loss.likelihood.name()}"
-            )
+        fits = loss.likelihood.parameter("scale").size is None
+        allowed = "a likelihood with one scale per outcome"
+        check_argument("loss", loss.likelihood.name(), fits, allowed)
 
     def values(self, distribution: Likelihood, y_true: Tensor) -> Tensor:
         return distribution.scale
-
-
-def _with_units(values: Tensor) -> Any:
-    """Adds the unit axis, which `(batch,)` omits."""
-    return values[..., None] if len(values.shape) == 1 else values
 
 
 def as_logits(p: Tensor, likelihood: Any) -> Any:

@@ -22,8 +22,8 @@ from keras_likelihood.likelihoods import (
     Ordinal,
     Softmax,
 )
-from keras_likelihood.likelihoods.classes import FORGETTING
 from keras_likelihood.likelihoods.mixture import EnsembleDistribution
+from keras_likelihood.likelihoods.noisy_labels import FORGETTING
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses import LikelihoodLoss, LocationScaleLoss
 from keras_likelihood.models import LikelihoodModel

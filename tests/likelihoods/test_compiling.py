@@ -9,7 +9,6 @@ from keras import ops
 
 from keras_likelihood import likelihoods
 from keras_likelihood.constraints import Exp
-from tests.autodiff import gradients
 
 METHODS = {
     "cdf": lambda d: d.cdf(np.ones((10, 1), "float32")),
@@ -79,25 +78,6 @@ def test_a_second_call_compiles_nothing(name, method):
         assert len(found) == first + 1
 
 
-@pytest.mark.skipif(
-    keras.backend.backend() == "torch", reason="PyTorch does not compile it"
-)
-def test_a_second_quantile_runs_no_python():
-    likelihood, calls = counted_laplace()
-    first = likelihood(np.zeros((3, 1), "float32")).quantile(0.1)
-    traced = len(calls)
-    assert traced > 0
-    second = likelihood(np.ones((3, 1), "float32"), scale=2.0).quantile(0.2)
-    assert len(calls) == traced
-    for found, expected in (
-        (first, np.log(0.2)),
-        (second, 1 + 2 * np.log(0.4)),
-    ):
-        np.testing.assert_allclose(
-            ops.convert_to_numpy(found), expected, rtol=1e-5
-        )
-
-
 def test_a_redefined_class_is_not_taken_for_the_old_one():
     def define(power):
         class Redefined(likelihoods.LocationScale):
@@ -111,25 +91,6 @@ def test_a_redefined_class_is_not_taken_for_the_old_one():
     for power in (1.0, 2.0):
         found = ops.convert_to_numpy(define(power).quantile(0.1))
         np.testing.assert_allclose(found, np.log(0.2) / power, rtol=1e-5)
-
-
-def test_the_cdf_has_a_gradient_by_the_parameters():
-    z = np.array([[-1.0], [0.5]], "float32")
-
-    def cdf(prediction, df):
-        return likelihoods.StudentT(prediction, df=df).cdf(z)
-
-    prediction, df = np.zeros_like(z), np.full_like(z, 3.0)
-    by_prediction, by_df = gradients(cdf, prediction, df)
-    density = np.exp(
-        -ops.convert_to_numpy(
-            likelihoods.StudentT(ops.convert_to_tensor(prediction), df=3.0).nll(
-                z
-            )
-        )
-    )
-    np.testing.assert_allclose(by_prediction, -density, rtol=1e-4)
-    assert np.all(np.isfinite(by_df)) and np.all(by_df != 0)
 
 
 ROWS = (1, 2, 7, 255, 256)

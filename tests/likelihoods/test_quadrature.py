@@ -2,7 +2,6 @@
 
 import math
 
-import keras
 import numpy as np
 import pytest
 from keras import ops
@@ -106,33 +105,4 @@ def test_parameters_broadcast_against_the_argument():
     found = ops.convert_to_numpy(quantile(nll, p))
     np.testing.assert_allclose(
         found[:, 0], [stats.t(k).ppf(0.9) for k in (1.0, 2.0)], rtol=1e-4
-    )
-
-
-def compiled(function):
-    if keras.backend.backend() == "tensorflow":
-        import tensorflow as tf
-
-        return tf.function(function)
-    if keras.backend.backend() == "jax":
-        import jax
-
-        return jax.jit(function)
-    return function
-
-
-@pytest.mark.few(0)
-def test_compiled_functions_give_the_same():
-    p = ops.convert_to_tensor(PROBABILITIES.astype("float32"))
-
-    def both(p):
-        z = quantile(normal, p)
-        return z, cdf(normal, z)
-
-    z, again = compiled(both)(p)
-    np.testing.assert_allclose(
-        ops.convert_to_numpy(z), stats.norm.ppf(PROBABILITIES), atol=1e-4
-    )
-    np.testing.assert_allclose(
-        ops.convert_to_numpy(again), PROBABILITIES, atol=1e-6
     )

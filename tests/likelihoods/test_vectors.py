@@ -59,9 +59,9 @@ def test_a_vector_may_be_given_as_numbers():
     for given in (SPREAD, list(SPREAD), np.float32(SPREAD)[None]):
         np.testing.assert_allclose(as_numpy(Comb(y, teeth=given).nll(y)), alone)
     np.testing.assert_allclose(as_numpy(Comb(y, teeth=-3).nll(y)), 36)
-    with pytest.raises(ValueError, match="must have 4 values. Received"):
+    with pytest.raises(ValueError, match=r"must be of shape \(4,\). Received"):
         Comb(y, teeth=(1.0, 2.0))
-    with pytest.raises(ValueError, match="last 4 or as in.*Received"):
+    with pytest.raises(ValueError, match=r"as \(1, 4\). Received"):
         Comb(y, teeth=np.ones((3, 2), "float32"))
     with pytest.raises(ValueError, match="must be finite. Received: inf"):
         Comb(y, teeth=float("inf"))

@@ -86,7 +86,7 @@ def test_matches_the_oracle(name, double_precision):
     "name",
     ["truncated(laplace,low=0.5)", "mixture(laplace,components=2)"]
     + ["transformed(laplace,box_cox(0.5))", "transformed(normal,logit)"]
-    + ["transformed(normal,box_cox(-1.0))", "mixture(gamma,components=2)"],
+    + ["mixture(gamma,components=2)"],
 )
 def test_samples_follow_the_cdf(name):
     likelihood = likelihoods.get(name)
@@ -105,7 +105,7 @@ def test_samples_follow_the_cdf(name):
 @pytest.mark.parametrize(
     "bijector, ends",
     [("log", (0, 60)), ("logit", (0, 1)), (BoxCox(0.5), (0, 30))]
-    + [(BoxCox(-0.5), (0, 300)), (BoxCox(0), (0, 60))],
+    + [(BoxCox(0), (0, 60))],
 )
 def test_a_transformed_density_integrates_to_one(
     bijector, ends, double_precision
@@ -318,7 +318,7 @@ def test_a_mixture_tells_two_answers_apart():
 @pytest.mark.parametrize(
     "make, message",
     [
-        (lambda: Truncated("normal"), "needs `low` or `high`"),
+        (lambda: Truncated("normal"), "`low` or `high`, and low < high"),
         (lambda: Truncated("normal", low=2, high=1), "low < high"),
         (lambda: Truncated("softmax", low=2), "single numbers"),
         (lambda: Rounded("normal", step=0), "step > 0"),
@@ -330,7 +330,7 @@ def test_a_mixture_tells_two_answers_apart():
             lambda: Transformed("normal", "box_cox"),
             "Cannot create the bijector",
         ),
-        (lambda: Transformed("normal", BoxCox(np.inf)), "must be finite"),
+        (lambda: Transformed("normal", BoxCox(np.inf)), ">= 0. Received: inf"),
         (
             lambda: Mixture("normal", components=1),
             "from 2 to 1000. Received: 1",

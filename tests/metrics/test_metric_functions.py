@@ -38,13 +38,6 @@ def test_ece_equals_a_loop_over_bins(bins):
     assert found == pytest.approx(expected, abs=1e-12)
 
 
-def test_classwise_ece_is_the_mean_over_classes():
-    y, p = draw()
-    expected = np.mean([loop_ece(y == c, p[:, c], 15) for c in range(4)])
-    found = functions.expected_calibration_error(y, p, classwise=True)
-    assert found == pytest.approx(expected, abs=1e-12)
-
-
 SCORES = (
     functions.expected_calibration_error,
     functions.negative_log_likelihood,

@@ -250,7 +250,7 @@ def test_a_missing_parameter_is_an_error():
 @pytest.mark.parametrize(
     "loss, metric, message",
     [
-        ("normal", metrics.BrierScore, "likelihood of classes.*normal"),
+        ("normal", metrics.BrierScore, "likelihood of classes.*'normal'"),
         ("softmax", metrics.Sharpness, "temperature.*Received: 'scale'"),
         (
             "normal",
