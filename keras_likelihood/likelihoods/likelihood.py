@@ -42,7 +42,8 @@ def compiled_method(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(self: Any, *args: Any) -> Any:
-        return for_class(type(self))(self.values(), *args)
+        likelihood: Any = type(self)
+        return for_class(likelihood)(self.values(), *args)
 
     return call
 

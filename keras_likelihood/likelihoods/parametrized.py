@@ -78,8 +78,8 @@ class Parametrized(Likelihood, metaclass=_Family):
                 "__module__": cls.__module__,
                 "__doc__": cls.__doc__,
             }
-            title, kind = f"{cls.__name__}({given})", type(cls)
-            made: Any = kind(title, (cls,), attributes, registered=False)
+            title = f"{cls.__name__}({given})"
+            made: Any = _Family(title, (cls,), attributes, registered=False)
             _MADE[cls, arguments] = made
         return _MADE[cls, arguments]
 

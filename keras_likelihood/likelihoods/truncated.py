@@ -137,9 +137,9 @@ class Rounded(MappedWrapper):
         fits, allowed = not inner.is_discrete, "a continuous likelihood"
         check_argument("likelihood", inner.name(), fits, allowed)
         check_argument("step", step, 0 < step < math.inf, "a finite step > 0")
-        own = {"is_discrete": True, "step": float(step)}
-        own["allowed"] = f"multiples of {float(step)}"
-        return cls.attributes_of(inner) | own
+        step = float(step)
+        own = {"is_discrete": True, "allowed": f"multiples of {step}"}
+        return {**cls.attributes_of(inner), **own, "step": step}
 
     def from_inner(self, y: Tensor) -> Tensor:
         return self.step * ops.round(y / self.step)

@@ -20,9 +20,8 @@ class ClassMetric(DistributionMetric):
     """A metric of class probabilities.
 
     In the `compile` of a `LikelihoodModel` the loss determines the meaning of
-    the output. Otherwise the metric accepts a `Likelihood`,
-    `(logits, temperature)`, or a single output of logits or probabilities. One
-    column is a binary outcome.
+    the output. Otherwise the metric accepts a `Likelihood`, `(logits,
+    temperature)`, or logits or probabilities. One column is a binary outcome.
 
     Args:
         from_logits: whether a single output contains logits. `None` (default)
@@ -99,7 +98,6 @@ class ExpectedCalibrationError(ClassMetric):
         from_logits: as in `ClassMetric`.
         name, dtype: as in `keras.metrics.Metric`.
 
-    Targets: class numbers or one-hot labels; 0/1 for one column.
     """
 
     own_arguments = ("from_logits", "bins")
@@ -111,9 +109,7 @@ class ExpectedCalibrationError(ClassMetric):
         self.gaps = self.add_variable((bins,), "zeros", name="gaps")
         self.size = self.add_variable((), "zeros", name="size")
 
-    def update_from(
-        self, distribution: Likelihood, y_true: Tensor, weights: Tensor
-    ) -> None:
+    def update_from(self, distribution: Any, y_true: Any, weights: Any) -> None:
         y_true, p = self.outcomes(distribution, y_true)
         confidence = ops.max(p, axis=-1)
         top = ops.cast(ops.argmax(p, axis=-1), "int32")

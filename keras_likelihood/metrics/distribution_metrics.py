@@ -32,8 +32,7 @@ class DistributionMetric(keras.metrics.Metric):
     Args:
         likelihood: a `Likelihood` or its name. Defaults to `None`: the
             likelihood of the model's loss, otherwise `default_likelihood`.
-        name: defaults to the class name in snake case.
-        dtype: as in `keras.metrics.Metric`.
+        name, dtype: as in `keras.metrics.Metric`.
         **parameters: fixed values of parameters that the output lacks.
     """
 
@@ -52,9 +51,7 @@ class DistributionMetric(keras.metrics.Metric):
     ) -> None:
         super().__init__(name=name or snake_case(type(self)), dtype=dtype)
         self._named = likelihood and likelihoods.get(likelihood)
-        self.likelihood = self._named or likelihoods.get(
-            self.default_likelihood
-        )
+        self.likelihood = likelihoods.get(likelihood or self.default_likelihood)
         for parameter in parameters:
             self.likelihood.parameter(parameter)
         self.parameters = parameters
@@ -81,9 +78,8 @@ class DistributionMetric(keras.metrics.Metric):
             )
         if isinstance(y_pred, Likelihood):
             y_pred = y_pred.prediction
-        batch = Batch.of(
-            type(distribution), y_true, y_pred, sample_weight, dtype=self.dtype
-        )
+        kind, dtype = type(distribution), self.dtype
+        batch = Batch.of(kind, y_true, y_pred, sample_weight, dtype=dtype)
         self.add(distribution, batch)
 
     def add(self, distribution: Likelihood, batch: Batch) -> None:
@@ -100,9 +96,7 @@ class DistributionMetric(keras.metrics.Metric):
             self.likelihood, y_pred, known=self.parameters, dtype=self.dtype
         )
 
-    def update_from(
-        self, distribution: Likelihood, y_true: Tensor, weights: Tensor
-    ) -> Any:
+    def update_from(self, distribution: Any, y_true: Any, weights: Any) -> None:
         """Adds targets with weights, which broadcast with the outcomes."""
         raise NotImplementedError
 
@@ -130,9 +124,7 @@ class MeanOverOutcomes(DistributionMetric):
         """Values that broadcast with the outcomes."""
         raise NotImplementedError
 
-    def update_from(
-        self, distribution: Likelihood, y_true: Tensor, weights: Tensor
-    ) -> None:
+    def update_from(self, distribution: Any, y_true: Any, weights: Any) -> None:
         values = ops.cast(self.values(distribution, y_true), self.dtype)
         rank = len(distribution.prediction.shape) - distribution.event_rank
         shape = ops.shape(distribution.prediction)[:rank]
@@ -154,11 +146,9 @@ class NegativeLogLikelihood(MeanOverOutcomes):
     """Mean negative log-likelihood, including constants.
 
     Args:
-        likelihood: as in `DistributionMetric`. Without a model's loss it
-            defaults to `"softmax"`.
+        likelihood: as in `DistributionMetric`, by default `"softmax"`.
         from_logits: whether a single prediction of softmax or Bernoulli
-            contains logits (default) or probabilities. Recalibrated models
-            output probabilities.
+            contains logits (default) or probabilities.
         **options: options of `DistributionMetric`.
     """
 
@@ -166,13 +156,9 @@ class NegativeLogLikelihood(MeanOverOutcomes):
     own_arguments = ("from_logits",)
 
     def __init__(
-        self,
-        likelihood: Any = None,
-        *,
-        from_logits: bool = True,
-        **options: Any,
+        self, likelihood: Any = None, *, from_logits: bool = True, **named: Any
     ) -> None:
-        super().__init__(likelihood, **options)
+        super().__init__(likelihood, **named)
         self.from_logits = from_logits
         fits = from_logits or self.likelihood in (Softmax, Bernoulli)
         allowed = "softmax or bernoulli with `from_logits=False`"
@@ -220,9 +206,7 @@ class CalibrationError(DistributionMetric):
         self.below = self.add_variable((levels - 1,), "zeros", name="below")
         self.count = self.add_variable((), "zeros", name="count")
 
-    def update_from(
-        self, distribution: Likelihood, y_true: Tensor, weights: Tensor
-    ) -> None:
+    def update_from(self, distribution: Any, y_true: Any, weights: Any) -> None:
         cdf = ops.cast(distribution.cdf(y_true), self.dtype)
         if len(weights.shape) < len(cdf.shape):
             weights = weights[..., None]
@@ -251,9 +235,8 @@ class CalibrationError(DistributionMetric):
 class IntervalCoverage(MeanOverOutcomes):
     """Fraction of targets inside the central interval of a given coverage.
 
-    The interval includes both of its ends, which matters if outcomes are whole
-    numbers. A censored target is weighted by the part of the probability
-    between its bounds that lies inside.
+    The interval includes both of its ends. A censored target is weighted by the
+    part of the probability between its bounds that lies inside.
 
     Args:
         coverage: nominal coverage of the interval, in (0, 1). Defaults to 0.9.
@@ -291,10 +274,7 @@ class IntervalCoverage(MeanOverOutcomes):
 
 @serializable
 class ContinuousRankedProbabilityScore(MeanOverOutcomes):
-    """Continuous ranked probability score, `E|Y - y| - E|Y - Y'| / 2`.
-
-    It has the unit of the targets. Smaller values are better.
-    """
+    """Continuous ranked probability score, in the unit of the targets."""
 
     def values(self, distribution: Likelihood, y_true: Tensor) -> Tensor:
         return distribution.crps(y_true)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_likelihood.backend.types import Tensor
+from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.likelihoods.checks import (
     as_weight,
     check_argument,
@@ -94,6 +94,75 @@ def interval_coverage(cdf_values: Any, coverage: float = 0.9) -> float:
     tail = (1 - coverage) / 2
     values = _checked_cdf(cdf_values)
     return float(np.mean((values >= tail) & (values <= 1 - tail)))
+
+
+def risk_coverage_area(errors: Any, uncertainty: Any) -> float:
+    """Area under the risk-coverage curve (AURC) of selective prediction.
+
+        AURC = mean over k of the mean error of the k most certain examples
+
+    Args:
+        errors: loss of each example, or whether it is wrong, `(n,)`.
+        uncertainty: a score that is higher for less certain predictions, such
+            as a temperature or one minus the confidence, `(n,)`. Examples of
+            equal scores count with their mean error.
+
+    >>> risk_coverage_area([0, 1], [0.1, 0.9])
+    0.25
+    """
+    error, index, count = _by_score(errors, uncertainty)
+    mean = np.bincount(index, error) / count
+    risk = np.cumsum(np.repeat(mean, count)) / np.arange(1, error.size + 1)
+    return float(risk.mean())
+
+
+def area_under_roc(is_outlier: Any, scores: Any) -> float:
+    """AUROC: how often an outlier has a higher score than an inlier.
+
+    Args:
+        is_outlier: 1 for outliers, 0 for inliers, `(n,)`.
+        scores: higher for outliers, `(n,)`. Equal scores count half.
+
+    >>> area_under_roc([0, 1, 1], [0.1, 0.3, 0.2])
+    1.0
+    """
+    outliers, inliers = _outliers(is_outlier, scores)
+    below = np.cumsum(inliers) - 0.5 * inliers
+    return float(outliers @ below / (outliers.sum() * inliers.sum()))
+
+
+def false_positive_rate(
+    is_outlier: Any, scores: Any, *, recall: float = 0.95
+) -> float:
+    """Share of inliers above the threshold that finds `recall` of outliers.
+
+    With the default it is known as FPR95. The threshold is the highest score
+    at or above which at least this share of the outliers lies. Arguments are as
+    in `area_under_roc`.
+    """
+    outliers, inliers = _outliers(is_outlier, scores)
+    needed = recall * outliers.sum() * (1 - 1e-12)
+    enough = np.cumsum(outliers[::-1]) >= needed
+    return float(np.cumsum(inliers[::-1])[enough.argmax()] / inliers.sum())
+
+
+def _by_score(values: Any, scores: Any) -> tuple[Array, Array, Array]:
+    """Values, the rank of each score, and how often each score occurs."""
+    values = finite_numbers(values, "`errors`").ravel()
+    scores = finite_numbers(scores, "Scores").ravel()
+    fits = values.size == scores.size > 0
+    check_argument("scores", scores.shape, fits, f"of shape ({values.size},)")
+    unique = np.unique(scores, return_inverse=True, return_counts=True)
+    return values, unique[1], unique[2]
+
+
+def _outliers(is_outlier: Any, scores: Any) -> tuple[Array, Array]:
+    """Numbers of outliers and of inliers for each score, in its order."""
+    flags, index, count = _by_score(is_outlier, scores)
+    kinds = np.unique(flags).tolist()
+    check_argument("is_outlier", kinds[:3], kinds == [0, 1], "both 0 and 1")
+    outliers = np.bincount(index, flags)
+    return outliers, count - outliers
 
 
 def _checked_cdf(cdf_values: Any) -> Any:

@@ -74,6 +74,46 @@ def test_interval_coverage_counts():
     assert functions.interval_coverage(values, 0.8) == pytest.approx(0.8)
 
 
+@pytest.fixture
+def scored():
+    """Outliers with higher scores, many of which are equal."""
+    random = np.random.default_rng(0)
+    flags = random.random(500) < 0.3
+    return flags, np.round(random.normal(size=500) + 1.5 * flags, 1)
+
+
+def test_outlier_scores_are_judged_as_by_scikit_learn(scored):
+    sklearn = pytest.importorskip("sklearn.metrics")
+    flags, scores = scored
+    found = functions.area_under_roc(flags, scores)
+    assert found == pytest.approx(sklearn.roc_auc_score(flags, scores))
+    fpr, tpr, _ = sklearn.roc_curve(flags, scores, drop_intermediate=False)
+    for recall in (0.5, 0.95, 1.0):
+        found = functions.false_positive_rate(flags, scores, recall=recall)
+        assert found == pytest.approx(fpr[tpr >= recall].min())
+
+
+def test_risk_coverage_equals_a_loop_over_orders(scored):
+    errors, scores = scored[0].astype(float), scored[1]
+    random, areas = np.random.default_rng(1), []
+    for _ in range(400):
+        # Equal scores in random order.
+        order = np.lexsort((random.random(500), scores))
+        risks = np.cumsum(errors[order]) / np.arange(1, 501)
+        areas.append(np.mean(risks))
+    found = functions.risk_coverage_area(errors, scores)
+    assert found == pytest.approx(np.mean(areas), abs=2e-3)
+
+
+@pytest.mark.parametrize("flags, scores", [([0, 0], [1, 2]), ([0, 1], [1])])
+def test_scores_are_checked(flags, scores):
+    for judge in (functions.area_under_roc, functions.false_positive_rate):
+        with pytest.raises(ValueError, match="Received"):
+            judge(flags, scores)
+    with pytest.raises(ValueError, match="Received"):
+        functions.risk_coverage_area([], [])
+
+
 def test_wrong_shapes_are_errors():
     y, p = draw()
     with pytest.raises(ValueError, match="Received: "):
