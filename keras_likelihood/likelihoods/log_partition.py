@@ -21,9 +21,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.custom_gradient import with_gradient
 from keras_likelihood.backend.operations import clip, lookup
 from keras_likelihood.backend.types import Array, Tensor
+from keras_likelihood.likelihoods.special import polynomial, with_slopes
 
 ENDS = (0.0, 0.28, 1.2, 2.0, math.inf)
 """The ends of the intervals. The first two are the ones near 0."""
@@ -89,7 +89,7 @@ def evaluate(shape: Tensor, columns: Array, ends: tuple[int, ...]) -> Any:
     v = ops.where(near_zero, m, root - 1)
     m_slope_v = ops.where(near_zero, m * slope_m, 0.5 * root)
     (g, slope_g), (q, slope_q), (r, slope_r) = (
-        _polynomial(part, v) for part in (g, q, r)
+        polynomial(part, v) for part in (g, q, r)
     )
     singular = t * log_t
     value = c + m * g + singular * (q + singular * r)
@@ -97,16 +97,6 @@ def evaluate(shape: Tensor, columns: Array, ends: tuple[int, ...]) -> Any:
     slope = slope * m_slope_v + slope_m * g
     slope = slope + (log_t + 1) * (q + 2 * singular * r)
     return value, slope * numerator * inverse * inverse
-
-
-def _polynomial(coefficients: list[Tensor], v: Tensor) -> tuple[Tensor, Tensor]:
-    """A polynomial and its slope."""
-    *lower, value = coefficients
-    slope = 0.0
-    for coefficient in reversed(lower):
-        slope = slope * v + value
-        value = value * v + coefficient
-    return value, slope
 
 
 def columns_of(fit: Fit) -> tuple[Array, tuple[int, ...]]:
@@ -124,13 +114,4 @@ def _stored(name: str) -> tuple[Array, tuple[int, ...]]:
     return columns_of(json.loads(FITS_PATH.read_text())[name])
 
 
-def _forward(shape: Tensor) -> tuple[Tensor, tuple[Tensor]]:
-    value, slope = value_and_slope(shape)
-    return value, (slope,)
-
-
-def _backward(residuals: Any, upstream: Tensor) -> tuple[Any]:
-    return (lambda: upstream * residuals[0],)
-
-
-_log_partition = with_gradient(_forward, _backward)
+_log_partition = with_slopes(value_and_slope)

@@ -23,6 +23,7 @@ from keras_likelihood.constraints import AffineSigmoid, Softplus
 from keras_likelihood.likelihoods import log_partition
 from keras_likelihood.likelihoods.location_scale import LocationScale
 from keras_likelihood.likelihoods.parameter import Parameter
+from keras_likelihood.likelihoods.special import sum_to
 
 _FORM_CHANGE = 1.7
 """Shape above which the second form is more accurate."""
@@ -143,25 +144,13 @@ def _backward(residuals: Any, upstream: Tensor) -> tuple[Any, ...]:
         return upstream * by_x
 
     def gradient_shape() -> Tensor:
-        return _sum_to(upstream * by_shape, shape)
+        return sum_to(upstream * by_shape, shape)
 
     def gradient_scale() -> Tensor:
         pull = clip(x * by_x, -bound, bound)
-        return _sum_to(upstream * (1 - pull), scale) / scale
+        return sum_to(upstream * (1 - pull), scale) / scale
 
     return gradient_x, gradient_shape, gradient_scale
-
-
-def _sum_to(x: Tensor, like: Tensor) -> Tensor:
-    """Sums `x` over the axes along which `like` was broadcast to it."""
-    missing = len(x.shape) - len(like.shape)
-    if missing == len(x.shape):
-        return ops.sum(x)
-    sizes = enumerate(like.shape, start=missing)
-    axes = [i for i, size in sizes if size == 1 and x.shape[i] != 1]
-    if axes:
-        x = ops.sum(x, axis=axes, keepdims=True)
-    return ops.sum(x, axis=list(range(missing))) if missing else x
 
 
 def _second_order(value: Any, h: Tensor, b_over_a: Tensor) -> Tensor:

@@ -5,10 +5,15 @@ Log-gammas are computed by Stirling's formula and its remainder, as in Loader,
 "Fast and accurate computation of binomial probabilities" (2000).
 """
 
+import functools
 import math
+from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 from keras import ops
 
+from keras_likelihood.backend.custom_gradient import with_gradient
 from keras_likelihood.backend.operations import clip
 from keras_likelihood.backend.types import Tensor
 
@@ -21,6 +26,56 @@ def smallest(x: Tensor) -> float:
     return 1e-300 if ops.dtype(x) == "float64" else 1e-37
 
 
+def polynomial(coefficients: Any, v: Tensor) -> tuple[Tensor, Tensor]:
+    """A polynomial, from its lowest coefficient on, and its slope."""
+    *lower, value = coefficients
+    slope = 0.0
+    for coefficient in reversed(lower):
+        slope = slope * v + value
+        value = value * v + coefficient
+    return value, slope
+
+
+def sum_to(x: Tensor, like: Tensor) -> Tensor:
+    """Sums `x` over the axes along which `like` was broadcast to it."""
+    missing = len(x.shape) - len(like.shape)
+    if missing == len(x.shape):
+        return ops.sum(x)
+    sizes = enumerate(like.shape, start=missing)
+    axes = [i for i, size in sizes if size == 1 and x.shape[i] != 1]
+    if axes:
+        x = ops.sum(x, axis=axes, keepdims=True)
+    return ops.sum(x, axis=list(range(missing))) if missing else x
+
+
+def with_slopes(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes a function of `(value, slope by each input)` differentiable.
+
+    The slopes are computed with the value, which is cheaper than automatic
+    differentiation. The gradient cannot be differentiated again.
+    """
+
+    def forward(*inputs: Tensor) -> Any:
+        value, *slopes = function(*inputs)
+        return value, (*inputs, *slopes)
+
+    def backward(residuals: Any, upstream: Tensor) -> Any:
+        half = len(residuals) // 2
+        pairs = zip(residuals[:half], residuals[half:], strict=True)
+        return tuple(
+            lambda x=x, slope=slope: sum_to(upstream * slope, x)
+            for x, slope in pairs
+        )
+
+    differentiable = with_gradient(forward, backward)
+
+    @functools.wraps(function)
+    def call(*inputs: Tensor) -> Any:
+        return differentiable(*inputs)
+
+    return call
+
+
 def relative_entropy(
     x: Tensor, y: Tensor, difference: Tensor | None = None
 ) -> Tensor:
@@ -30,8 +85,12 @@ def relative_entropy(
     `(y - x) / (y + x)`. The `difference` is `y - x`, if the caller knows it
     more accurately than from `x >= 0` and `y > 0`.
     """
-    if difference is None:
-        difference = y - x
+    difference = y - x if difference is None else difference
+    return _relative_entropy(x, y, ops.stop_gradient(difference))
+
+
+@with_slopes
+def _relative_entropy(x: Tensor, y: Tensor, difference: Tensor) -> Any:
     positive = ops.where(x > 0, x, ops.ones_like(x))
     t = difference / positive
     near = ops.logical_and(ops.abs(t) < 0.5, x > 0)
@@ -44,11 +103,15 @@ def relative_entropy(
     for k in range(last - 1, -1, -1):
         series = series * v2 + 1 / (2 * k + 3)
     close = x * v * (t - 2 * v2 * series)
-    far = x * (ops.log(positive) - ops.log(y)) + difference
-    return ops.where(near, close, far)
+    log_ratio = ops.log(positive) - ops.log(y)
+    value = ops.where(near, close, x * log_ratio + difference)
+    by_x = ops.where(near, -2 * v * (1 + v2 * series), log_ratio)
+    # `y - x` is known from the other two.
+    return value, by_x, difference / y, ops.zeros_like(value)
 
 
-def stirling_remainder(a: Tensor) -> Tensor:
+@with_slopes
+def stirling_remainder(a: Tensor) -> Any:
     """`log G(a) - (a - 1/2) log(a) + a - log(2 pi) / 2`, for `a > 0`.
 
     It decreases from infinity at 0 to 0 as `a` grows. Arguments below 8 are
@@ -57,18 +120,26 @@ def stirling_remainder(a: Tensor) -> Tensor:
     small = clip(a, 1e-37, 9.0)
     up = small + 8
     # The product of `small + k` for k from 1 to 7, whose outer pairs are
-    # `between` and a number.
+    # `small * up` and a number.
     between = small * up
-    product = (between + 7) * (between + 12) * (between + 15) * (small + 4)
+    pairs, pairs_slope = polynomial(_PAIRS, between)
     square = ops.square(up)
-    ratio = ops.square(square) * square * up / product
-    moved = (small + 0.5) * ops.log1p(8 / small) + ops.log(ratio) - 8
+    ratio = ops.square(square) * square * up / (pairs * (small + 4))
+    log_ratio = ops.log1p(8 / small)
+    moved = (small + 0.5) * log_ratio + ops.log(ratio) - 8
+    slope = log_ratio + (7 - 8 * (small + 0.5) / small) / up
+    slope = slope - (small + up) * pairs_slope / pairs - 1 / (small + 4)
     is_small = a < 8
-    moved = ops.where(is_small, moved, ops.zeros_like(moved))
     u = 1 / ops.where(is_small, up, clip(a, 7.0, 1e37))
     u2 = ops.square(u)
-    series = 1 / 1260 - u2 * (1 / 1680 - u2 * (1 / 1188 - u2 * (691 / 360360)))
-    return moved + u * (1 / 12 - u2 * (1 / 360 - u2 * series))
+    series, series_slope = polynomial(_STIRLING, u2)
+    value = ops.where(is_small, moved, 0.0) + u * series
+    rest = -u2 * (series + 2 * u2 * series_slope)
+    return value, ops.where(is_small, slope, 0.0) + rest
+
+
+_PAIRS = np.poly([-7, -12, -15])[::-1].tolist()
+_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
 
 
 def log_gamma(a: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.operations import clip, seed_generator
@@ -12,7 +13,11 @@ from keras_likelihood.backend.types import Tensor
 from keras_likelihood.constraints import Softplus
 from keras_likelihood.likelihoods.location_scale import SCALE, LocationScale
 from keras_likelihood.likelihoods.parameter import Parameter
-from keras_likelihood.likelihoods.special import HALF_LOG_2_PI
+from keras_likelihood.likelihoods.special import (
+    HALF_LOG_2_PI,
+    polynomial,
+    with_slopes,
+)
 
 
 class StudentT(LocationScale):
@@ -82,45 +87,66 @@ class StudentT(LocationScale):
         return tfp.StudentT(self.df, self.prediction, self.scale)
 
 
-def _loss(z: Tensor, df: Tensor) -> Tensor:
+@with_slopes
+def _loss(z: Tensor, df: Tensor) -> Any:
     """`(df + 1) / 2 * log(1 + z^2 / df)`, for df up to infinity.
 
     Small ratios `z^2 / df` may underflow. For these a series corrects
     `z^2 / 2`.
     """
     far = 1e7 if ops.dtype(z) == "float64" else 1e4
-    finite_df = clip(df, 0.0, 1e36)
+    finite_df, inverse_df = clip(df, 0.0, 1e36), 1 / df
     x = z / ops.sqrt(finite_df)
-    logarithm = ops.log1p(ops.square(clip(x, -far, far)))
+    x2 = ops.square(clip(x, -far, far))
     # Beyond `far` a square could overflow, and 1 + x^2 equals x^2.
-    logarithm = logarithm + 2 * ops.log(clip(ops.abs(x) / far, 1.0, math.inf))
+    further = clip(ops.abs(x) / far, 1.0, math.inf)
+    logarithm = ops.log1p(x2) + 2 * ops.log(further)
     direct = 0.5 * (finite_df + 1) * logarithm
 
-    inverse_df = 1 / df
-    end = ops.stop_gradient(clip(_SMALL * ops.sqrt(df), 0.0, 1e19))
+    end = clip(_SMALL * ops.sqrt(df), 0.0, 1e19)
+    is_near = ops.abs(z) < end
     z2 = ops.square(clip(z, -end, end))
-    u = z2 * inverse_df
-    series = 1 - u * (1 / 2 - u * (1 / 3 - u * (1 / 4 - u / 5)))
+    series, slope = polynomial(_LOG_SERIES, z2 * inverse_df)
     near_normal = 0.5 * z2 * (1 + inverse_df) * series
-    return ops.where(ops.abs(z) < end, near_normal, direct)
+    share = 1 / (1 + x2)
+    by_z = (1 + inverse_df) * z * share / ops.square(further)
+    near_df = inverse_df * (series + (1 + inverse_df) * z2 * slope)
+    far_df = logarithm - (1 + inverse_df) * x2 * share
+    by_df = ops.where(is_near, -z2 * inverse_df * near_df, far_df)
+    return ops.where(is_near, near_normal, direct), by_z, 0.5 * by_df
 
 
 _SMALL = 0.03
 """The `|z| / sqrt(df)` up to which five terms of the series suffice."""
+_LOG_SERIES = (1.0, -1 / 2, 1 / 3, -1 / 4, 1 / 5)
 
 
-def normalizer_excess(a: Tensor) -> Tensor:
+@with_slopes
+def normalizer_excess(a: Tensor) -> Any:
     """`log(a) / 2 + log G(a) - log G(a + 1/2)` for a > 0, to full precision.
 
-    It decreases to 0 as `a` grows. For large `a` a difference of two log-gammas
-    would lose all digits of a float32. Instead `G(a + 1) = a G(a)` moves `a` up
-    by eight, where an asymptotic series in 1/a is accurate to 1e-11. All terms
-    are functions of 1/a and cannot overflow.
+    It decreases to 0 as `a` grows. For `a >= 8` an asymptotic series in 1/a is
+    accurate to 1e-11, without the difference of two log-gammas. Smaller
+    arguments are moved up by eight with `G(a + 1) = a G(a)`.
     """
-    product = 1.0
-    for k in range(8):
-        product = product * (1 + 0.5 / (a + k))
-    u = 1 / (a + 8)
+    small = clip(a, 1e-30, 9.0)
+    up = small + 8
+    # Products of `small + k + 1/2` and `small + k` for k from 0 to 7, whose
+    # outer pairs are one number and another number.
+    above, above_slope = polynomial(_ABOVE, small * up)
+    below, below_slope = polynomial(_BELOW, small * (small + 7))
+    moved = ops.log(above / below) - 0.5 * ops.log1p(8 / small)
+    slope = (small + up) * above_slope / above + 4 / (small * up)
+    slope = slope - (2 * small + 7) * below_slope / below
+    is_small = a < 8
+    u = 1 / ops.where(is_small, up, clip(a, 7.0, 1e37))
     u2 = ops.square(u)
-    series = u * (-1 / 8 + u2 * (1 / 192 + u2 * (-1 / 640 + u2 * 17 / 14336)))
-    return ops.log(product) - 0.5 * ops.log1p(8 / a) - series
+    series, series_slope = polynomial(_HALF_STEP, u2)
+    value = ops.where(is_small, moved, 0.0) + u * series
+    rest = -u2 * (series + 2 * u2 * series_slope)
+    return value, ops.where(is_small, slope, 0.0) + rest
+
+
+_ABOVE = np.poly([-3.75, -9.75, -13.75, -15.75])[::-1].tolist()
+_BELOW = np.poly([0, -6, -10, -12])[::-1].tolist()
+_HALF_STEP = (1 / 8, -1 / 192, 1 / 640, -17 / 14336)

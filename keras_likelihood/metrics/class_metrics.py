@@ -97,7 +97,6 @@ class ExpectedCalibrationError(ClassMetric):
         bins: number of bins of [0, 1]. Defaults to 15.
         from_logits: as in `ClassMetric`.
         name, dtype: as in `keras.metrics.Metric`.
-
     """
 
     own_arguments = ("from_logits", "bins")
