@@ -22,8 +22,11 @@ from keras_likelihood.likelihoods.location_scale import Normal
 from keras_likelihood.likelihoods.method_calls import method
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parametrized import Parametrized
-from keras_likelihood.likelihoods.special import HALF_LOG_2_PI
-from keras_likelihood.likelihoods.student_t import StudentT, normalizer_excess
+from keras_likelihood.likelihoods.special import (
+    HALF_LOG_2_PI,
+    normalizer_excess,
+)
+from keras_likelihood.likelihoods.student_t import StudentT
 
 
 def _below_the_diagonal(units: int) -> int:

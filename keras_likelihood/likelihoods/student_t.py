@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.operations import clip, seed_generator
@@ -15,6 +14,7 @@ from keras_likelihood.likelihoods.location_scale import SCALE, LocationScale
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.special import (
     HALF_LOG_2_PI,
+    normalizer_excess,
     polynomial,
     with_slopes,
 )
@@ -119,34 +119,3 @@ def _loss(z: Tensor, df: Tensor) -> Any:
 _SMALL = 0.03
 """The `|z| / sqrt(df)` up to which five terms of the series suffice."""
 _LOG_SERIES = (1.0, -1 / 2, 1 / 3, -1 / 4, 1 / 5)
-
-
-@with_slopes
-def normalizer_excess(a: Tensor) -> Any:
-    """`log(a) / 2 + log G(a) - log G(a + 1/2)` for a > 0, to full precision.
-
-    It decreases to 0 as `a` grows. For `a >= 8` an asymptotic series in 1/a is
-    accurate to 1e-11, without the difference of two log-gammas. Smaller
-    arguments are moved up by eight with `G(a + 1) = a G(a)`.
-    """
-    small = clip(a, 1e-30, 9.0)
-    up = small + 8
-    # Products of `small + k + 1/2` and `small + k` for k from 0 to 7, whose
-    # outer pairs are one number and another number.
-    above, above_slope = polynomial(_ABOVE, small * up)
-    below, below_slope = polynomial(_BELOW, small * (small + 7))
-    moved = ops.log(above / below) - 0.5 * ops.log1p(8 / small)
-    slope = (small + up) * above_slope / above + 4 / (small * up)
-    slope = slope - (2 * small + 7) * below_slope / below
-    is_small = a < 8
-    u = 1 / ops.where(is_small, up, clip(a, 7.0, 1e37))
-    u2 = ops.square(u)
-    series, series_slope = polynomial(_HALF_STEP, u2)
-    value = ops.where(is_small, moved, 0.0) + u * series
-    rest = -u2 * (series + 2 * u2 * series_slope)
-    return value, ops.where(is_small, slope, 0.0) + rest
-
-
-_ABOVE = np.poly([-3.75, -9.75, -13.75, -15.75])[::-1].tolist()
-_BELOW = np.poly([0, -6, -10, -12])[::-1].tolist()
-_HALF_STEP = (1 / 8, -1 / 192, 1 / 640, -17 / 14336)

@@ -9,6 +9,10 @@ from scipy import special, stats
 from keras_likelihood import likelihoods
 from keras_likelihood.likelihoods.incomplete import beta_tails, gamma_tails
 from keras_likelihood.likelihoods.log_partition import log_partition
+from keras_likelihood.likelihoods.special import (
+    normalizer_excess,
+    stirling_remainder,
+)
 from tests.autodiff import gradients
 
 ALL = ["bernoulli", "laplace", "normal", "robust_rho", "softmax", "student_t"]
@@ -59,6 +63,22 @@ def test_a_small_tail_next_to_a_tiny_shape():
     for found in (above, below):
         found = np.exp(numpy(found))
         np.testing.assert_allclose(found, expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize("dtype, error", [("float32", 1e-4), ("float64", 1e-7)])
+def test_slopes_of_log_gammas(dtype, error, double_precision):
+    a = np.logspace(-3, 5, 200).astype(dtype)
+    wide = a.astype("float64")
+    by_half = special.digamma(wide) - special.digamma(wide + 0.5)
+    for function, expected in [
+        (stirling_remainder, special.digamma(wide) - np.log(wide) + 0.5 / wide),
+        (normalizer_excess, 0.5 / wide + by_half),
+    ]:
+        is_exact = np.abs(expected) > 1e-6
+        (found,) = gradients(function, a)
+        np.testing.assert_allclose(
+            found[is_exact], expected[is_exact], rtol=error
+        )
 
 
 @pytest.mark.few(0)
