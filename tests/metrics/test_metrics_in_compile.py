@@ -260,7 +260,7 @@ def test_a_missing_parameter_is_an_error():
         (
             "softmax",
             lambda: metrics.BrierScore(from_logits=False),
-            "Received: from_logits=False",
+            "`from_logits` must be omitted",
         ),
     ],
 )
