@@ -87,10 +87,12 @@ def test_outlier_scores_are_judged_as_by_scikit_learn(scored):
     flags, scores = scored
     found = functions.area_under_roc(flags, scores)
     assert found == pytest.approx(sklearn.roc_auc_score(flags, scores))
-    fpr, tpr, _ = sklearn.roc_curve(flags, scores, drop_intermediate=False)
+    false_rates, recalls, _ = sklearn.roc_curve(
+        flags, scores, drop_intermediate=False
+    )
     for recall in (0.5, 0.95, 1.0):
         found = functions.false_positive_rate(flags, scores, recall=recall)
-        assert found == pytest.approx(fpr[tpr >= recall].min())
+        assert found == pytest.approx(false_rates[recalls >= recall].min())
 
 
 def test_risk_coverage_equals_a_loop_over_orders(scored):
