@@ -14,6 +14,7 @@ from keras_likelihood.layers.target_units import collect_targets
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.likelihoods.mixture import EnsembleDistribution
 from keras_likelihood.likelihoods.output import names_in_output, split_output
+from keras_likelihood.losses.batch import without_missing
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.models import adapted_heads
 from keras_likelihood.models.compiled import with_instances
@@ -193,8 +194,16 @@ class Ensemble(LikelihoodModel):
     def adapt(self, y: Any, *, sample_weight: Any = None) -> None:
         """Adapts the heads of all members to the units of the targets."""
         y, sample_weight = collect_targets(y, sample_weight)
-        for member in self.members:
-            adapted_heads.adapt_heads(member, y, sample_weight)
+        missing = getattr(getattr(self, "loss", None), "missing", None)
+        y, sample_weight = without_missing(y, sample_weight, missing)
+        heads = [adapted_heads.only_head(member) for member in self.members]
+        if None in heads:
+            raise ValueError(
+                "`adapt` needs members with a head, such as "
+                "`kl.layers.ScaleHead`. Received: members without a head"
+            )
+        for head in heads:
+            head.adapt(y, sample_weight=sample_weight)
 
     def compile(
         self, optimizer: Any = "rmsprop", loss: Any = None, **kwargs: Any

@@ -270,10 +270,9 @@ class LikelihoodLoss(keras.losses.Loss):
                 f"Received: {[given[n] for n in asked]}"
             )
         if unused:
-            values = {n: p.latest for n, p in unused.items()}
             warnings.warn(
                 f"{self.name}: this model does not train its loss, so the "
-                f"parameters keep their values {values}. "
+                f"parameters {list(unused)} keep their values. "
                 "Use `keras_likelihood.LikelihoodModel` to learn them, or pass "
                 "them as numbers to avoid this warning.",
                 stacklevel=3,

@@ -54,9 +54,10 @@ class LossParameters(keras.Layer):
 
     def _give_rows(self) -> None:
         for name, parameter in self._own.rows.items():
-            saved = self._own.remembered.pop(f"data_{name}", None)
+            saved = self._own.remembered.get(f"data_{name}")
             if saved is not None:
                 parameter.restore(saved)
+                del self._own.remembered[f"data_{name}"]
 
     def forget(self) -> None:
         """Removes the stored values, so the next loss starts afresh."""

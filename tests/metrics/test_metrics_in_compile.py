@@ -12,7 +12,7 @@ OF_ANY = {"CRPS", "LikelihoodLoss", "LocationScaleLoss"}
 OF_ANY |= {"MultivariateNormalLoss", "MultivariateStudentTLoss"}
 # Losses of families, whose likelihood is made from arguments.
 OF_ANY |= {"NoisyLabelsLoss", "OrdinalLoss", "QuantilesLoss"}
-OF_ANY |= {"ZeroInflatedLoss"}
+OF_ANY |= {"Weighted", "ZeroInflatedLoss"}
 LOSSES = [getattr(losses, n) for n in losses.__all__ if n not in OF_ANY]
 # One of numbers, one of counts and one of classes.
 TRACED = ("normal", "poisson", "softmax")

@@ -154,18 +154,20 @@ def test_bad_data_are_refused_in_one_line(tmp_path, capsys):
         "short": {"logits": logits, "y": y[:-1]},
         "pickled": {"logits": np.array([{"a": 1}], object), "y": np.zeros(1)},
         "other": {"x": np.zeros(3)},
+        "half": {"logits": logits, "y": np.where(y == y[0], 1.7, y)},
         "val": {"logits": logits, "y": y},
         "test": {"logits": logits[:, :2], "y": y % 2},
     }
     for name, values in files.items():
         np.savez(tmp_path / f"{name}.npz", **values)
-    (tmp_path / "half.csv").write_text("1,2,0\n2,1,1.7\n3,4,1\n")
+    (tmp_path / "val.csv").write_text("1,2,0\n2,1,1\n3,4,1\n")
     for name, words in {
         "short.npz": "Labels for logits",
         "pickled.npz": "pickled arrays, which are refused",
         "none.npz": "no such file",
         "other.npz": "needs arrays `logits` and `y`",
-        "half.csv": "whole numbers from 0 to 1. Received: [1.7]",
+        "half.npz": "whole numbers from 0 to 2. Received: [1.7]",
+        "val.csv": "must be an .npz with `logits`",
     }.items():
         line = refusal(capsys, "recalibrate", "--data", tmp_path / name)
         assert words in line
