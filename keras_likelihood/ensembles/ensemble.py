@@ -196,8 +196,9 @@ class Ensemble(LikelihoodModel):
         y, sample_weight = collect_targets(y, sample_weight)
         missing = getattr(getattr(self, "loss", None), "missing", None)
         y, sample_weight = without_missing(y, sample_weight, missing)
-        heads = [adapted_heads.only_head(member) for member in self.members]
-        if None in heads:
+        found = map(adapted_heads.only_head, self.members)
+        heads = [head for head in found if head is not None]
+        if len(heads) < len(self.members):
             raise ValueError(
                 "`adapt` needs members with a head, such as "
                 "`kl.layers.ScaleHead`. Received: members without a head"
