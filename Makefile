@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 	docs-quick paper release-test clean
 
 demo: $(VENV)/installed-demo
-	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/keras-likelihood demo --output report
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/keras-likelihood demo --force
 
 # The suite on TensorFlow. Where a test has many cases, a few stand for all.
 test: $(VENV)/installed-test $(VENV)/installed-tensorflow

@@ -1,19 +1,18 @@
 """Applies the decisions exported from an audit page to the labels."""
 
-import csv
 import hashlib
-import io
 import re
 from typing import Any
 
 import keras
 import numpy as np
 
-from keras_likelihood.backend.files import Path, open_regular
+from keras_likelihood.backend.files import Path
 from keras_likelihood.backend.types import Array
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.reading.targets import as_labels
 from keras_likelihood.tables.columns import as_number
+from keras_likelihood.tables.csv_files import CsvFile
 
 DECISIONS = ("right", "wrong", "unsure")
 COLUMNS = ("index", "decision", "label", "given", "audit")
@@ -103,24 +102,16 @@ def as_numpy(values: Any) -> Array:
 
 
 def _read(path: Path) -> list[dict[str, str]]:
-    try:
-        opened = open_regular(path)
-        with io.TextIOWrapper(opened, "utf-8-sig", newline="") as file:
-            # Spreadsheets in some locales use semicolons.
-            separator = "," if "," in file.readline() else ";"
-            file.seek(0)
-            reader = csv.DictReader(file, delimiter=separator)
-            rows = [row for row in reader if any(row.values())]
-            names = reader.fieldnames or []
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path}: the file is not a .csv ({error})") from error
+    names, *lines = CsvFile(path).lines()
+    # Spreadsheets may add empty rows.
+    rows = [dict(zip(names, row, strict=False)) for row in lines if any(row)]
     if not set(COLUMNS) <= set(names) or not rows:
         raise ValueError(
             f"{path}: the file needs the columns {', '.join(COLUMNS)}, and at "
-            f"least one decision. Received: {', '.join(map(str, names))[:200]} "
+            f"least one decision. Received: {', '.join(names)[:200]} "
             f"in {len(rows)} row(s)"
         )
-    return [{k: (row[k] or "").strip() for k in COLUMNS} for row in rows]
+    return [{k: row.get(k, "").strip() for k in COLUMNS} for row in rows]
 
 
 def _new_label(

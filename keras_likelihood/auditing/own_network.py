@@ -80,13 +80,11 @@ def train_for_audit(
     epochs = int(np.clip(VISITS // n, *EPOCHS)) if epochs is None else epochs
     check_task(task)
     check("epochs", epochs, int(epochs) == epochs >= 1, "a whole number >= 1")
-    if task is None:
-        whole = y.dtype.kind != "f" or np.array_equal(y, np.round(y))
-        task = "classification" if whole else "regression"
+    whole = y.dtype.kind != "f" or np.array_equal(y, np.round(y))
     keras.utils.set_random_seed(seed)
     inputs, outputs = _body(x)
     loss: Any
-    if task == "classification":
+    if whole if task is None else task == "classification":
         y, classes = _as_classes(y, classes)
         outputs = layers.Dense(classes)(outputs)
         loss = NoisyLabelsLoss(DataParameter(n))
@@ -112,11 +110,10 @@ def train_for_audit(
 def _body(x: Array) -> tuple[Any, Any]:
     """Symbolic inputs and features of a network for `x`."""
     inputs = h = keras.Input(x.shape[1:])
+    channels_first = x.ndim == 4 and x.shape[3] not in (1, 3, 4)
     if x.ndim == 3:
         h, x = layers.Reshape((*x.shape[1:], 1))(h), x[..., None]
-    elif (
-        x.ndim == 4 and x.shape[1] in (1, 3, 4) and x.shape[3] not in (1, 3, 4)
-    ):
+    elif channels_first and x.shape[1] in (1, 3, 4):
         h, x = layers.Permute((2, 3, 1))(h), np.moveaxis(x, 1, -1)
     some, axes = x[:: -(-x.size // 5_000_000)], tuple(range(x.ndim - 1))
     mean, spread = some.mean(axes, "float64"), some.std(axes, "float64")
@@ -127,7 +124,8 @@ def _body(x: Array) -> tuple[Any, Any]:
         # A gross error in a column must not dominate the network.
         h = keras.ops.clip(h, -8.0, 8.0)
         for _ in range(2):
-            h = layers.Dropout(0.2)(_normalised(layers.Dense, h, 128))
+            h = _normalised(layers.Dense(128, use_bias=False), h)
+            h = layers.Dropout(0.2)(h)
         return inputs, h
     shrink = -(-max(x.shape[1:3]) // LARGEST_SIDE)
     if shrink > 1:
@@ -135,17 +133,16 @@ def _body(x: Array) -> tuple[Any, Any]:
     for level, width in enumerate(WIDTHS):
         if level and min(h.shape[1:3]) < 4:
             break
-        same = {"kernel_size": 3, "padding": "same"}
+        options = {"padding": "same", "use_bias": False}
         # The first level has the most pixels. One layer is enough there.
         for _ in range(2 if level else 1):
-            h = _normalised(layers.Conv2D, h, width, **same)
+            h = _normalised(layers.Conv2D(width, 3, **options), h)
         h = layers.MaxPooling2D(padding="same")(h)
     return inputs, layers.Dropout(0.3)(layers.Flatten()(h))
 
 
-def _normalised(layer: Any, h: Any, width: int, **options: Any) -> Any:
-    h = layer(width, use_bias=False, **options)(h)
-    return layers.ReLU()(layers.BatchNormalization()(h))
+def _normalised(layer: Any, h: Any) -> Any:
+    return layers.ReLU()(layers.BatchNormalization()(layer(h)))
 
 
 def fill_missing(x: Any) -> Array:

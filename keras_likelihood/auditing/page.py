@@ -11,12 +11,7 @@ from keras_likelihood.auditing.report import AuditReport
 from keras_likelihood.backend.files import Path
 from keras_likelihood.backend.types import Array
 from keras_likelihood.pages.charts import histogram
-from keras_likelihood.pages.examples import (
-    SHOWN_FEATURES,
-    Unseen,
-    decimals,
-    plain,
-)
+from keras_likelihood.pages.examples import Unseen, decimals, plain
 from keras_likelihood.pages.page import write_page
 
 MOST_SUSPECTS = 10_000
@@ -47,10 +42,8 @@ def write_audit(
 ) -> str:
     """Writes the page; `y` is needed for targets with several units."""
     issues, names = report.label_issues, report.label_names
-    n, count = len(report.scores), report.num_issues
     if y is None or names:
         y = issues["given_label"]
-    mark = mark_of(y, len(names) if names else None)
     what = "label errors" if names else "bad targets"
     suspected = issues["is_label_issue"]
     # Pairs of given and predicted label, most suspects first.
@@ -61,6 +54,7 @@ def write_audit(
     for pair, number in pairs:
         used.update(dict.fromkeys(pair, number))
     confused = sorted(label for label, _ in used.most_common(MOST_CLASSES))
+    n, count = len(report.scores), report.num_issues
     write_page(
         output,
         "audit.html",
@@ -82,9 +76,9 @@ def write_audit(
         apply_words=apply[0],
         apply_line=apply[1],
         data={
-            **_page_data(report, shown, top),
-            "audit": mark,
+            "audit": mark_of(y, len(names) if names else None),
             "one_target": np.size(y) == len(y),
+            **_page_data(report, shown, top),
         },
     )
     return os.fspath(output)
@@ -99,58 +93,50 @@ def _page_data(report: AuditReport, shown: Unseen, top: int) -> dict[str, Any]:
         "lowest": ranked[::-1][:top],
     }
     listed = np.unique(np.concatenate(list(sections.values())))
-    place = {int(index): at for at, index in enumerate(listed)}
-    columns = _columns(report)
     shown.make_room(listed)
-    n = len(report.scores)
+    columns, n = _columns(report), len(report.scores)
+    rows = [
+        {
+            "index": index,
+            "suspected": bool(issues["is_label_issue"][index]),
+            "quality": plain(issues["label_quality"][index]),
+            "values": [
+                int(v[index]) if kind == "label" else plain(v[index])
+                for _, kind, _, v in columns
+            ],
+            **shown.describe(index),
+        }
+        for index in listed.tolist()
+    ]
+    names = ("name", "kind", "digits")
     return {
         "task": report.task,
         "labels": report.label_names,
         "features": shown.features,
-        "shown_features": SHOWN_FEATURES,
-        "columns": [
-            {"name": name, "kind": kind, "digits": digits}
-            for name, (kind, digits, _) in columns.items()
-        ],
-        "rows": [
-            {
-                "index": int(index),
-                "suspected": bool(issues["is_label_issue"][index]),
-                "quality": plain(issues["label_quality"][index]),
-                "values": [
-                    int(v[index]) if kind == "label" else plain(v[index])
-                    for kind, _, v in columns.values()
-                ],
-                **shown.describe(int(index)),
-            }
-            for index in listed
-        ],
+        "columns": [dict(zip(names, c, strict=False)) for c in columns],
+        "rows": rows,
         "sections": {
-            name: [place[int(i)] for i in indices]
+            name: np.searchsorted(listed, indices).tolist()
             for name, indices in sections.items()
         },
         "totals": {"suspected": report.num_issues, "highest": n, "lowest": n},
     }
 
 
-def _columns(report: AuditReport) -> dict[str, tuple[str, int, Array]]:
-    """Kind, digits and values of each column, by name."""
-    issues, names = report.label_issues, ("target", "prediction")
-    kind = "number"
-    if report.task == "classification":
-        names, kind = ("given", "predicted"), "label"
+def _columns(report: AuditReport) -> list[tuple[str, str, int, Array]]:
+    """Name, kind, digits and values of each column."""
+    issues, names, kind = report.label_issues, ("given", "predicted"), "label"
+    if report.task == "regression":
+        names, kind = ("target", "prediction"), "number"
     # The summary has the full name. A column has room for one word.
     score = "NLL" if "NLL" in report.score_name else report.score_name
-    columns = {
-        names[0]: issues["given_label"],
-        names[1]: issues["predicted_label"],
-        score: report.scores,
-        **report.columns,
-    }
+    numbers = {score: report.scores, **report.columns}
     if report.score_name.startswith("learned"):
-        columns["quality"] = issues["label_quality"]
-    kinds = dict.fromkeys(columns, "number") | dict.fromkeys(names, kind)
-    return {
-        name: (kinds[name], _DIGITS.get(name, decimals(values)), values)
-        for name, values in columns.items()
-    }
+        numbers["quality"] = issues["label_quality"]
+    labels = issues["given_label"], issues["predicted_label"]
+    columns = [(*pair, kind) for pair in zip(names, labels, strict=True)]
+    columns += [(*pair, "number") for pair in numbers.items()]
+    return [
+        (name, kind, _DIGITS.get(name, decimals(values)), values)
+        for name, values, kind in columns
+    ]

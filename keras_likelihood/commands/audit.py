@@ -6,71 +6,34 @@ from typing import Any
 
 import numpy as np
 
+from keras_likelihood import auditing
+from keras_likelihood.auditing.audit import audit
+from keras_likelihood.auditing.page import write_audit
 from keras_likelihood.backend.files import replacing
 from keras_likelihood.commands import files, outputs
 from keras_likelihood.commands.console import callback
+from keras_likelihood.commands.options import data_suffix
+from keras_likelihood.pages.examples import show_inputs
 from keras_likelihood.tables.csv_files import CsvFile
-from keras_likelihood.tables.table_files import is_text_table
-
-add_parser = outputs.new_command(
-    "audit",
-    help="write a page of doubtful labels, to review in a browser",
-    text="Ranks examples by how doubtful their labels are, and writes one "
-    "self-contained HTML page on which you mark them as right or wrong. "
-    "Without a model, a small network with a memory of every label is trained "
-    "first. With --apply, the command writes the data with the labels that you "
-    "corrected on the page.",
-    example="keras-likelihood audit model.keras --data train.npz",
-    options={
-        "model": "a .keras file, loaded in safe mode (default: a small network "
-        "is trained)",
-        "--data": "the data: .npz with x and y, or a .csv with a target "
-        "column. Without a model, x holds images (n, height, width) or (n, "
-        "height, width, channels), or a table (n, features) in which NaN is a "
-        "missing value",
-        "--output": "the page (default: audit.html); with --apply, the "
-        "corrected data (default: corrected.npz)",
-        "--apply": "the decisions.csv that was exported from the page",
-        "--labels": "a text file with one class name per line",
-        "--top": "number of highest and of lowest scores on the page, in "
-        "addition to all suspects (default: %(default)s)",
-        "--issues": "also write a .csv with a verdict for each label",
-        "--epochs": "epochs of the network that is trained (default: depends "
-        "on the number of examples)",
-        **outputs.DATA_OPTIONS,
-        **outputs.TASK_OPTION,
-    },
-    model={"nargs": "?"},
-    top={"type": outputs.number(int, 1), "default": 100},
-)
 
 
 def run(args: argparse.Namespace) -> None:
-    default = "corrected.npz" if args.apply else "audit.html"
-    args.output = args.output or default
-    suffix = ".csv" if is_text_table(args.data) else ".npz"
-    needed = suffix if args.apply else ""
-    outputs.check_files(args, "output", "issues", suffix=needed)
     if args.model and args.epochs and not args.apply:
         raise files.UsageError(
             "--epochs applies only if no model is given. "
             f"Received: {args.model}"
         )
-    labels = None
-    if args.labels:
-        text = pathlib.Path(args.labels).read_bytes()
-        labels = text.decode("utf-8", "replace").splitlines()
     model = files.load_model(args.model) if args.model else None
     data = files.read_examples(model, args.data, args)
     if args.apply:
         _apply(args, data)
         return
-    # A missing package must fail before the long computation.
-    from keras_likelihood.auditing.page import write_audit
-    from keras_likelihood.pages.examples import show_inputs
-
+    labels = data.get("labels")
+    if args.labels:
+        text = pathlib.Path(args.labels).read_bytes()
+        labels = text.decode("utf-8", "replace").splitlines()
     examples = show_inputs(data.get("shown", data["x"]), data.get("names"))
-    report = _rank(args, model, data, labels or data.get("labels"))
+    report = _rank(args, model, data, labels)
     command = outputs.shell(
         "audit",
         # A model of a table defines the classes.
@@ -78,7 +41,7 @@ def run(args: argparse.Namespace) -> None:
         data=args.data,
         target=args.target,
         apply="decisions.csv",
-        output=outputs.unused(f"corrected{suffix}"),
+        output=outputs.unused(f"corrected{data_suffix(args.data)}"),
     )
     title = f"Data audit of {pathlib.Path(args.data).name}"
     advice = "This command writes the corrected data:", command
@@ -95,11 +58,8 @@ def _rank(
     model: Any,
     data: dict[str, Any],
     names: list[str] | None,
-) -> Any:
+) -> auditing.AuditReport:
     """Audits with the model, or with a network that is trained here."""
-    from keras_likelihood.auditing import fill_missing, train_for_audit
-    from keras_likelihood.auditing.audit import audit
-
     x, y = data["x"], data["y"]
     options = {"label_names": names, "task": args.task}
     if model is not None:
@@ -107,9 +67,9 @@ def _rank(
         running_model = files.running(args.model, args.data)
         with running_model, args.console.progress("running the model"):
             return audit(model, x, y, None, **options)
-    x = fill_missing(x)
+    x = auditing.fill_missing(x)
     with args.console.progress("training a network", 0) as on_epoch:
-        model = train_for_audit(
+        model = auditing.train_for_audit(
             x,
             y,
             task=args.task,
@@ -122,11 +82,8 @@ def _rank(
 
 def _apply(args: argparse.Namespace, data: dict[str, Any]) -> None:
     """Writes the data with the corrected labels."""
-    from keras_likelihood.auditing import apply
-
-    y, keep = apply(data["y"], files.regular_file(args.apply))
+    y, keep = auditing.apply(data["y"], args.apply)
     is_new = (y != data["y"]).reshape(len(y), -1).any(axis=1)
-    changed, left_out = int(is_new.sum()), int((~keep).sum())
     with replacing(args.output) as temporary:
         if "table" in data:
             names, target = data.get("labels"), data["table"].target
@@ -137,12 +94,13 @@ def _apply(args: argparse.Namespace, data: dict[str, Any]) -> None:
             CsvFile(args.data).write(temporary, target, cells, keep)
         else:
             np.savez(temporary, x=data["x"][keep], y=y[keep])
-    console = args.console
-    counts = {"corrected labels": changed, "left out": left_out}
+    console, left_out = args.console, int((~keep).sum())
+    counts = {"corrected labels": int(is_new.sum()), "left out": left_out}
     counts["examples"] = int(keep.sum())
     facts = {name: f"{count:,}" for name, count in counts.items()}
     console.facts({**facts, "data": args.output})
-    console.result(corrected=changed, left_out=left_out, written=args.output)
+    console.result(corrected=counts["corrected labels"], left_out=left_out)
+    console.result(written=args.output)
     options = {"target": args.target, "output": outputs.unused("audit.html")}
     console.next_step(
         "train on the corrected data, or audit it again:",
@@ -150,7 +108,9 @@ def _apply(args: argparse.Namespace, data: dict[str, Any]) -> None:
     )
 
 
-def worst_examples(report: Any, most: int = 8) -> list[dict[str, Any]]:
+def worst_examples(
+    report: auditing.AuditReport, most: int = 8
+) -> list[dict[str, Any]]:
     """The worst suspects, or the highest scores if nothing is suspected."""
     names = report.label_names
     columns = {"score": report.scores, **report.columns}
@@ -165,7 +125,9 @@ def worst_examples(report: Any, most: int = 8) -> list[dict[str, Any]]:
     return rows
 
 
-def _print(report: Any, args: argparse.Namespace, command: str) -> None:
+def _print(
+    report: auditing.AuditReport, args: argparse.Namespace, command: str
+) -> None:
     console = args.console
     n, issues = len(report.scores), report.num_issues
     what = "targets" if report.task == "regression" else "labels"

@@ -1,14 +1,19 @@
 """Reads the data of `keras-likelihood recalibrate`."""
 
 from argparse import Namespace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.types import Array
 from keras_likelihood.commands import files
-from keras_likelihood.commands.tasks import ClassifierTask, RegressorTask
+from keras_likelihood.commands.tasks import (
+    ClassifierTask,
+    Data,
+    RegressorTask,
+    Task,
+)
 from keras_likelihood.reading import read_output
 from keras_likelihood.reading.stock_models import with_likelihood
 from keras_likelihood.recalibration.graphs import (
@@ -17,65 +22,64 @@ from keras_likelihood.recalibration.graphs import (
 )
 from keras_likelihood.recalibration.regression import location_and_scale
 
-Data: TypeAlias = dict[str, Any]
 
-
-def load_task(args: Namespace) -> ClassifierTask | RegressorTask:
+def load_task(args: Namespace) -> Task:
     """Reads the data for fitting and for evaluation."""
+    options = {"changes_classes": args.change_classes}
     if args.model:
-        model, val, test = files.read_model_and_data(args)
-        return task_of_model(model, val, test, args)
-    val, test = _load_outputs(args.data), None
-    if args.test:
-        test = _load_outputs(args.test)
-        needed, found = (
+        read = files.read_model_and_data(args)
+        return task_of_model(*read, args, features=args.features, **options)
+    val = _load_outputs(args.data)
+    test = _load_outputs(args.test) if args.test else None
+    if test:
+        needed, received = (
             {name: np.shape(a)[1:] for name, a in data.items() if name != "y"}
             for data in (val, test)
         )
-        if needed != found:
+        if needed != received:
             raise files.CommandError(
                 f"{args.test} must have the arrays of {args.data}, with the "
-                f"same shapes after the first axis: {needed}. Received: {found}"
+                "same shapes after the first axis: "
+                f"{needed}. Received: {received}"
             )
     if "logits" not in val:
         return RegressorTask(_as_regressor(val), test and _as_regressor(test))
     for data in filter(None, (val, test)):
-        data["own"] = data["logits"]
-        data.setdefault("features", None)
-    return ClassifierTask(
-        val,
-        test,
-        from_logits=not (args.probabilities or val.get("are_probabilities")),
-        changes_classes=args.change_classes,
-    )
+        data |= {"own": data["logits"], "features": data.get("features")}
+    from_logits = not (args.probabilities or "are_probabilities" in val)
+    return ClassifierTask(val, test, from_logits=from_logits, **options)
 
 
 def task_of_model(
-    model: Any, val: Data, test: Data | None, args: Namespace
-) -> ClassifierTask | RegressorTask:
+    model: Any,
+    val: Data,
+    test: Data | None,
+    args: Namespace,
+    *,
+    features: str | None = None,
+    **options: Any,
+) -> Task:
     """Runs a model on its data and detects the task."""
-    options = {"features": args.features, "with_features": "optional"}
+    graph: Any
+    of_graph: Any = {"features": features, "with_features": "optional"}
     with files.running(args.model, args.data):
-        is_regressor = _is_regressor(model, val["x"], val["y"], args.task)
-        if not is_regressor:
-            options["from_logits"] = False if args.probabilities else None
-        graph_of = RegressorGraph if is_regressor else ClassifierGraph
-        graph = graph_of(model, val["x"], **options)
-        fitted_to = _outputs(graph, val)
+        if _is_regressor(model, val["x"], val["y"], args.task):
+            graph = RegressorGraph(model, val["x"], **of_graph)
+        else:
+            of_graph["from_logits"] = False if args.probabilities else None
+            graph = ClassifierGraph(model, val["x"], **of_graph)
+        outputs = _outputs(graph, val)
     with files.running(args.model, args.test or args.data):
-        judged_on = test and _outputs(graph, test)
-    if not is_regressor:
-        changes = getattr(args, "change_classes", False)
-        options = {"changes_classes": changes}
-        return ClassifierTask(
-            fitted_to, judged_on, graph.calibrated_model, **options
-        )
+        of_test = test and _outputs(graph, test)
+    if isinstance(graph, ClassifierGraph):
+        make = graph.calibrated_model
+        return ClassifierTask(outputs, of_test, make, **options)
 
     def calibrated_model(recalibrator: Any) -> Any:
-        recalibrator.fit(model, val["x"], val["y"], features=args.features)
+        recalibrator.fit(model, val["x"], val["y"], features=features)
         return recalibrator.model
 
-    return RegressorTask(fitted_to, judged_on, calibrated_model)
+    return RegressorTask(outputs, of_test, calibrated_model, **options)
 
 
 def _is_regressor(model: Any, x: Array, y: Array, task: str | None) -> bool:
@@ -110,10 +114,11 @@ def _outputs(graph: Any, data: Data) -> Data:
 
 
 def _as_regressor(data: Data) -> Data:
-    given = data["prediction"], data.get("scale")
-    location, scale = map(np.float32, location_and_scale(*given))
+    pair = location_and_scale(data["prediction"], data.get("scale"))
+    # Only distributions of columns can be divided into folds.
+    location, scale = (v[:, None].astype("float32") for v in pair)
     return {
-        "own": likelihoods.Normal(location, scale=scale),
+        "own": likelihoods.Normal(location, scale=scale).as_numpy(),
         "y": data["y"].ravel(),
         "features": data.get("features"),
         "has_scale": "scale" in data,
@@ -122,11 +127,11 @@ def _as_regressor(data: Data) -> Data:
 
 def _load_outputs(path: str) -> Data:
     names = ("logits", "probs", "prediction", "scale", "features", "y")
-    found: dict[str, Any] = files.read_arrays(path, (), names)
-    if "probs" in found:
-        found["logits"] = found.pop("probs")
-        found["are_probabilities"] = True
-    wanted = "prediction" if "prediction" in found else "logits"
-    if not {wanted, "y"} <= found.keys():
-        return files.read_arrays(path, (wanted, "y"))
-    return found
+    data: Data = files.read_arrays(path, (), names)
+    if "probs" in data:
+        data |= {"logits": data.pop("probs"), "are_probabilities": True}
+    kind = "prediction" if "prediction" in data else "logits"
+    # The error names the missing arrays.
+    return (
+        data if {kind, "y"} <= {*data} else files.read_arrays(path, (kind, "y"))
+    )

@@ -6,55 +6,67 @@ from typing import Any
 
 import numpy as np
 
-from keras_likelihood.commands import files, outputs
+from keras_likelihood.auditing import fill_missing
+from keras_likelihood.auditing.audit import audit
+from keras_likelihood.backend.types import Array
+from keras_likelihood.commands import detect, files
+from keras_likelihood.commands.audit import shown, worst_examples
+from keras_likelihood.commands.calibration_data import task_of_model
+from keras_likelihood.commands.console import Progress
+from keras_likelihood.commands.outputs import shell, shell_on_data, unused
+from keras_likelihood.commands.recalibrate import gain, score_cells
+from keras_likelihood.commands.tasks import Task
+from keras_likelihood.diagnosis import diagnose
+from keras_likelihood.pages.charts import histogram, reliability
+from keras_likelihood.pages.examples import show_inputs
+from keras_likelihood.pages.page import VERDICTS, Part, Table, write_page
 
 FEWEST = 20
 """Smallest number of examples."""
-
-
-add_parser = outputs.new_command(
-    "checkup",
-    help="write a page about the problems of a model and its data",
-    text="Checks whether a model is calibrated, which labels are doubtful, "
-    "which inputs are strange and whether training "
-    "went wrong. Writes one self-contained HTML page with the results "
-    "and the commands to run next. The model must be a classifier, or a "
-    "regressor that predicts one number.",
-    example="keras-likelihood checkup model.keras --data val.npz --test "
-    "test.npz",
-    options={
-        "model": "a .keras file, loaded in safe mode",
-        "--data": "an .npz with x and y, or a .csv. Use data that the model "
-        "was not trained on",
-        "--test": "data to evaluate the calibration on (default: a random half "
-        "of --data)",
-        "--output": "the page (default: %(default)s)",
-        **outputs.TASK_OPTION,
-        **outputs.DATA_OPTIONS,
-    },
-    output={"default": "checkup.html"},
-)
+_MOST = 10
+"""Number of examples in a table."""
+_WIDEST = 1000
+"""Largest number of columns for which a detector takes only seconds."""
+_FAR = 6.0
+"""Robust deviations above the median at which a score stands out."""
+_DRAWS = 3
+"""Sets of labels that are drawn from the recalibrated model."""
+_DIAGNOSED = 5000
+"""Largest number of examples in a diagnosis."""
 
 
 def run(args: argparse.Namespace) -> None:
-    outputs.check_files(args, "output")
     model, data, test = files.read_model_and_data(args)
-    for path, found in ((args.data, data), (args.test, test or data)):
-        inputs, labels = len(found["x"]), len(found["y"])
+    for path, read in ((args.data, data), (args.test, test or data)):
+        inputs, labels = len(read["x"]), len(read["y"])
         if inputs != labels or labels < FEWEST:
             raise files.CommandError(
                 f"{path}: a checkup needs at least {FEWEST} examples, and a "
                 f"label or target for each. Received: {inputs} inputs and "
                 f"{labels} labels"
             )
-    from keras_likelihood.pages.page import VERDICTS, write_page
-
-    parts, task = _examine(args, model, data, test)
+    console = args.console
+    with console.progress("checking up") as on_progress:
+        task = task_of_model(model, data, test, args, halves=True)
+        on_progress(15, 100)
+        parts = [_calibration(task, args)]
+        on_progress(55, 100)
+        with files.running(args.model, args.data):
+            judged = (test or data)["x"][task.judged_rows]
+            parts.append(_labels(model, data, task, args, judged))
+        on_progress(65, 100)
+        parts.append(
+            _inputs(
+                *(data, task, args),
+                lambda at, of: on_progress(65 + 30 * at // of, 100),
+            )
+        )
+        parts.append(_training(model, data))
+        on_progress(100, 100)
     facts = {"Model": args.model, "Task": task.name, "Data": args.data}
     facts["Calibration judged on"] = args.test or "a random half of the data"
     title = f"Checkup of {pathlib.Path(args.model).name}"
     write_page(args.output, "report.html", title, facts=facts, parts=parts)
-    console = args.console
     console.table(
         ["part", "verdict", "what was found"],
         [[part.title, VERDICTS[part.verdict], part.summary] for part in parts],
@@ -72,45 +84,206 @@ def run(args: argparse.Namespace) -> None:
     )
 
 
-def _examine(
-    args: argparse.Namespace,
+def _calibration(task: Task, args: argparse.Namespace) -> Part:
+    fitted = task.fit("auto")
+    scores = {"before": task.judge("none"), "after": task.judge("auto")}
+    curves = {"before": task.curve("none"), "after": task.curve("auto")}
+    chance = task.gap_by_chance()
+    verdict, summary = "look", gain(task, *scores.values())
+    if scores["before"][task.gap] <= chance:
+        verdict = "good"
+        summary = f"There is no sign of miscalibration. {task.belief()}"
+    elif curves["before"]:
+        verdict = "bad"
+        summary = f"The model is not calibrated. {task.belief()} {summary}"
+    chosen = task.chosen(fitted).split(" + ")
+    more = f" and {len(chosen) - 3} others" if chosen[3:] else ""
+    words = (
+        "With this many examples, 95 of 100 perfectly calibrated models "
+        f"have a calibration error ({task.gap}) below {chance:.4f}. The model "
+        f"is judged on {args.test or 'a held-out half of the data'}. "
+        f"Recalibration: {', '.join(chosen[:3])}{more}."
+    )
+    rows = [[name, *score_cells(task, row)] for name, row in scores.items()]
+    output = unused("calibrated.keras")
+    options = {"test": args.test, "output": output}
+    return Part(
+        "Calibration",
+        summary,
+        [
+            words,
+            Table(["", *task.scores], rows),
+            reliability(curves, *task.axes),
+        ],
+        verdict,
+        "recalibrate the model",
+        None
+        if verdict == "good"
+        else shell_on_data(args, "recalibrate", **options),
+        {**scores, "by_chance": chance},
+    )
+
+
+def _labels(
     model: Any,
     data: dict[str, Any],
-    test: dict[str, Any] | None,
-) -> tuple[list[Any], Any]:
-    """All parts of the page, and the task of the model."""
-    from keras_likelihood.commands import checkup_parts as parts
-    from keras_likelihood.commands.calibration_data import task_of_model
-
-    x, labels = data["x"], data.get("labels")
-    columns = data.get("columns", data.get("names"))
-    args.features = None
-    fitted_to, judged_on, rows = data, test, np.arange(len(x))
-    shown = x
-    if test is None:
-        halves = np.array_split(np.random.default_rng(0).permutation(rows), 2)
-        rows, judged = map(np.sort, halves)
-        fitted_to, judged_on = (
-            {name: data[name][half] for name in ("x", "y")}
-            for half in (rows, judged)
+    task: Task,
+    args: argparse.Namespace,
+    judged: Any,
+) -> Part:
+    """Finds doubtful labels or targets; `judged` are the inputs judged on."""
+    classes = task.name == "classification"
+    what = "labels" if classes else "targets"
+    options: dict[str, Any] = {"task": task.name}
+    options["label_names"] = data.get("labels") if classes else None
+    options["from_logits"] = False if args.probabilities else None
+    try:
+        report = audit(model, data["x"], data["y"], None, **options)
+    except ValueError as error:
+        return Part(f"Doubtful {what}", str(error), verdict="unknown")
+    words = [report.rule]
+    n, issues = len(report.scores), report.num_issues
+    summary = f"{issues:,} of {n:,} {what} are suspected ({issues / n:.1%})."
+    is_usual = not issues
+    if is_usual:
+        summary = f"None of the {n:,} {what} is suspected."
+    elif classes and np.ndim(data["y"]) == 1:
+        usual = _usual_share(model, judged, task, options)
+        is_usual = issues <= n * usual + 2 * np.sqrt(n * usual)
+        words.append(
+            f"If labels are drawn from the probabilities of the recalibrated "
+            f"model, so that none is wrong, {usual:.1%} are suspected."
         )
+        if is_usual:
+            summary += " That is no more than if all labels were right."
+    worst = worst_examples(report, most=_MOST)
+    cells = [list(map(shown, row.values())) for row in worst]
+    title = f"The most suspicious {what}" if issues else "The highest scores"
+    return Part(
+        f"Doubtful {what}",
+        summary,
+        [*words, _examples_table(title, list(worst[0]), data["x"], cells)],
+        "good" if is_usual else "look",
+        f"review the {what} on the page of an audit and correct them",
+        shell_on_data(args, "audit", output=unused("audit.html")),
+        {"suspected": issues, "examples": n, "worst": worst},
+    )
+
+
+def _usual_share(
+    model: Any, x: Any, task: Task, options: dict[str, Any]
+) -> float:
+    """Share of suspected labels if the recalibrated model draws them."""
+    p = task.output("auto").reshape(len(x), -1)
+    p = p if p.shape[1] > 1 else np.concatenate([1 - p, p], axis=1)
+    random, shares = np.random.default_rng(0), []
+    for _ in range(_DRAWS):
+        steps = p.cumsum(axis=1)[:, :-1]
+        drawn = (random.random((len(p), 1)) > steps).sum(axis=1)
+        report = audit(model, x, drawn, None, **options)
+        shares.append(report.num_issues / len(p))
+    return float(np.mean(shares))
+
+
+def _examples_table(
+    title: str, columns: list[str], x: Any, rows: list[list[str]]
+) -> Table:
+    """A table of examples, with thumbnails or texts if there are any.
+
+    The first column is the number of the example.
+    """
+    seen = show_inputs(x)
+    cells = [seen.cell(int(row[0])) for row in rows]
+    if any(cells):
+        columns = ["input", *columns]
+        rows = [[c, *row] for c, row in zip(cells, rows, strict=True)]
+    return Table(columns, rows, title)
+
+
+def _inputs(
+    data: dict[str, Any],
+    task: Task,
+    args: argparse.Namespace,
+    on_round: Progress,
+) -> Part:
+    """Finds strange inputs."""
+    title, command, x = "Strange inputs", None, data["x"]
+    table: Array | None
+    if x.ndim == 2 and x.dtype.kind in "biuf" and x.shape[1] <= _WIDEST:
+        table, source = fill_missing(x), "column"
+        command = shell("detect", args.data, save=unused("detector.zip"))
     else:
-        judged, shown = np.arange(len(test["y"])), test["x"]
-    with args.console.progress("checking up") as on_progress:
-        task = task_of_model(model, fitted_to, judged_on, args)
-        on_progress(15, 100)
-        calibration = parts.check_calibration(task, args)
-        on_progress(55, 100)
-        with files.running(args.model, args.data):
-            doubtful = parts.check_labels(
-                model, data, labels, task, args, shown[judged]
+        table, source = task.features, "feature of the model"
+        table = None if table is None else table.reshape(len(table), -1)
+    if table is None or table.shape[1] > _WIDEST:
+        words = (
+            "No detector can be fitted: the inputs are not a table, and the "
+            "model has no layer of features."
+        )
+        return Part(title, words, verdict="unknown")
+    if not (np.ptp(table, axis=0) > 0).any():
+        return Part(title, "All inputs are the same.", verdict="unknown")
+    detector = detect.fit_detector(table, on_round, random_state=0)
+    scores = detector.decision_scores_
+    middle = np.median(scores)
+    spread = 1.4826 * np.median(np.abs(scores - middle))
+    far = scores > middle + _FAR * max(spread, 1e-9)
+    names = data.get("columns", data.get("names"))
+    if names and source == "column":
+        gaps = np.isnan(x).any(axis=0)
+        names = [*names, *(f"{names[i]} is missing" for i in np.where(gaps)[0])]
+    else:
+        names = [f"{source} {i}" for i in range(table.shape[1])]
+    strangest = detect.strangest(detector, table, names, _MOST)
+    cells = [
+        [
+            str(row["row"]),
+            f"{row['score']:.3f}",
+            detect.describe_columns(row["columns"]),
+        ]
+        for row in strangest
+    ]
+    columns = ["example", "score", "what makes it strange"]
+    count = int(far.sum())
+    return Part(
+        title,
+        f"{count:,} of {len(table):,} inputs score far above the others."
+        if count
+        else f"None of the {len(table):,} inputs stands out.",
+        [
+            f"The detector uses every {source}. An input stands out if "
+            f"its score is more than {_FAR:.0f} robust deviations above the "
+            "median.",
+            histogram(scores, far, "score of the detector", "far above"),
+            _examples_table("The strangest inputs", columns, x, cells),
+        ],
+        "look" if count else "good",
+        "score all rows and save the detector",
+        command,
+        {"far": count, "examples": len(table), "strangest": strangest},
+    )
+
+
+def _training(model: Any, data: dict[str, Any]) -> Part:
+    title = "Diagnosis of the training"
+    x, y = (data[name][:_DIAGNOSED] for name in ("x", "y"))
+    try:
+        findings = diagnose(model, x, y)
+    except ValueError as error:
+        words = str(error)
+        if "likelihood loss" in words:
+            words = (
+                "The model has no likelihood loss of this package, so there "
+                "are no likelihood parameters to check."
             )
-        on_progress(65, 100)
-
-        def on_round(round_: float, rounds: float) -> None:
-            on_progress(65 + 30 * round_ // rounds, 100)
-
-        inputs = parts.check_inputs(x, rows, columns, task, args, on_round)
-        training = parts.check_training(model, data)
-        on_progress(100, 100)
-    return [calibration, doubtful, inputs, training], task
+        return Part(title, words, verdict="unknown")
+    if not findings:
+        return Part(title, "Nothing suspicious was found.", verdict="good")
+    return Part(
+        title,
+        f"{len(findings)} finding(s): {', '.join(findings.names)}.",
+        [f"{f.message} {f.remedy} ({f.numbers})" for f in findings],
+        "bad",
+        "follow the advice of the diagnosis",
+        numbers={"findings": findings.names},
+    )

@@ -60,19 +60,18 @@ class Console:
 
         Columns of numbers are aligned to the right.
         """
+        if self._is_silent:
+            return
         cells = [list(columns), *([printable(c) for c in row] for row in rows)]
-        if best is not None:
-            for number, row in enumerate(cells, -1):
-                mark = printable("◀ best", "< best")
-                row.append(mark if number == best else "")
-        for at, column in enumerate(zip(*cells, strict=True)):
+        padded = []
+        for column in zip(*cells, strict=True):
             is_number = all(map(_NUMBER.fullmatch, column[1:]))
-            side = ">" if is_number and len(column) > 1 else "<"
-            for row in cells:
-                row[at] = f"{row[at]:{side}{max(map(len, column))}}"
-        for number, row in enumerate(cells if not self._is_silent else [], -1):
+            pad = str.rjust if is_number and len(column) > 1 else str.ljust
+            padded.append([pad(c, max(map(len, column))) for c in column])
+        for number, row in enumerate(zip(*padded, strict=True), -1):
             style = "bold" if number < 0 else "green" if number == best else ""
-            print(_styled("  ".join(row).rstrip(), style))
+            mark = "  < best" if number == best else ""
+            print(_styled("  ".join(row) + mark, style).rstrip())
 
     def next_step(self, text: str, command: str | None = None) -> None:
         """Prints what to do next, at the end of every command."""
@@ -92,20 +91,20 @@ class Console:
         A terminal shows one line, which is updated. Elsewhere about ten lines
         are printed. Nothing is printed in the first `after` seconds.
         """
-        begun, said = time.monotonic(), 0.0
+        begun, shown = time.monotonic(), 0.0
         first: tuple[float, float] | None = None
         is_terminal = sys.stderr.isatty()
 
         def show(done: float, total: float) -> None:
-            nonlocal first, said
+            nonlocal first, shown
             now = time.monotonic()
             # The first step also compiles, so its time is not typical.
             first = first or (done, now)
-            is_small_step = 1 < done < total and done - said < total / 10
-            hidden = self._quiet or now - begun < after or said >= total
+            is_small_step = 1 < done < total and done - shown < total / 10
+            hidden = self._quiet or now - begun < after or shown >= total
             if hidden or (is_small_step and not is_terminal):
                 return
-            said, line = done, f"{text}: {done:.0f} of {total}"
+            shown, line = done, f"{text}: {done:.0f} of {total}"
             if first[0] < done < total:
                 seconds_each = (now - first[1]) / (done - first[0])
                 line += f", about {seconds_each * (total - done):.0f} s left"
@@ -116,7 +115,7 @@ class Console:
         try:
             yield show
         finally:
-            if is_terminal and said:
+            if is_terminal and shown:
                 print(file=sys.stderr)
 
     def phase(self, text: str) -> None:
@@ -142,16 +141,14 @@ def callback(on_epoch: Progress) -> Any:
     return watcher
 
 
-def printable(text: str, otherwise: str | None = None) -> str:
+def printable(text: str) -> str:
     """Replaces characters that stdout cannot show by question marks.
 
     Names from files may contain line breaks or terminal control codes.
-    `otherwise` is printed instead if stdout cannot encode the text.
     """
     text = "".join(c if c.isprintable() else "?" for c in str(text))
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    shown = text.encode(encoding, "replace").decode(encoding)
-    return shown if otherwise is None or shown == text else otherwise
+    return text.encode(encoding, "replace").decode(encoding)
 
 
 _STYLES = {"bold": "1", "dim": "2", "green": "1;32", "cyan": "36"}

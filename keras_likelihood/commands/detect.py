@@ -9,41 +9,12 @@ import numpy as np
 from keras_likelihood.backend.types import Array
 from keras_likelihood.commands import files, outputs
 from keras_likelihood.commands.console import Progress, callback
+from keras_likelihood.commands.options import DETECTORS
 from keras_likelihood.tables.csv_files import write_csv
 from keras_likelihood.tables.table_files import NumberTable, is_text_table
 
-DETECTORS = {"pca": "PCAScale", "autoencoder": "AutoencoderScale"}
-_SHOWN = ["row", "score", "flagged", "columns that make it strange"]
-
-
-add_parser = outputs.new_command(
-    "detect",
-    help="score the rows of a table by how strange they are",
-    text="Fits an outlier detector to a table without labels, and writes a "
-    "score and a flag for every row. Prints the strangest rows and the columns "
-    "that make them strange.",
-    example="keras-likelihood detect table.csv --contamination 0.02",
-    options={
-        "data": "a .csv, a .parquet, or an .npz with an array X or x",
-        "--detector": "detector to fit (default: %(default)s)",
-        "--contamination": "share of rows to flag, in (0, 0.5] (default: "
-        "%(default)s)",
-        "--output": "a .csv with the scores (default: DATA.scores.csv)",
-        "--page": "also write an HTML page of the strangest rows",
-        "--save": "also write the fitted detector, a .zip",
-        "--seed": "random seed (default: %(default)s)",
-        "--top": "number of rows to print (default: %(default)s)",
-    },
-    detector={"default": "pca", "choices": list(DETECTORS)},
-    contamination={"type": outputs.number(float, 1e-6, 0.5), "default": 0.1},
-    top={"type": outputs.number(int, 0), "default": 10},
-)
-
 
 def run(args: argparse.Namespace) -> None:
-    default = pathlib.Path(args.data).with_suffix(".scores.csv")
-    args.output = args.output or str(default)
-    outputs.check_files(args, "output", "save", "page")
     if args.page:
         # A missing package must fail before the long computation.
         import keras_likelihood.pages.page  # noqa: F401
@@ -60,30 +31,44 @@ def run(args: argparse.Namespace) -> None:
     write_csv(args.output, columns | {"outlier": flags})
     if args.save:
         detector.save(args.save)
-    rows = strangest(detector, x, np.arange(len(x)), names, args.top)
+    rows = strangest(detector, x, names, args.top)
+    table = {
+        "row": [str(row["row"]) for row in rows],
+        "score": [f"{row['score']:.3f}" for row in rows],
+        "flagged": ["yes" if row["flagged"] else "no" for row in rows],
+        "columns that make it strange": [
+            describe_columns(row["columns"]) for row in rows
+        ],
+    }
+    headings = list(table)
+    cells = [list(row) for row in zip(*table.values(), strict=True)]
     words = (
         f"{flags.sum()} of {len(x)} rows are flagged, the share set by "
         f"--contamination ({args.contamination:g}). Their scores are above the "
         f"threshold {detector.threshold_:.3f}."
     )
-    cells = [
-        [
-            str(row["row"]),
-            f"{row['score']:.3f}",
-            "yes" if row["flagged"] else "no",
-            describe_columns(row["columns"]),
-        ]
-        for row in rows
-    ]
     if cells:
-        console.table(_SHOWN, cells)
+        console.table(headings, cells)
         console.say("(robust deviations from the column's median)", "dim")
     console.say(f"{words} The scores are in {args.output}")
     console.result(strangest=rows, rows=len(x), flagged=flags.sum())
     console.result(threshold=detector.threshold_, notes=notes)
     console.result(output=args.output, detector=args.save, page=args.page)
     if args.page:
-        _write_page(args, [words, *notes], detector, cells)
+        from keras_likelihood.pages.charts import histogram
+        from keras_likelihood.pages.page import Part, Table, write_page
+
+        figure = histogram(scores, flags == 1, "score", "flagged")
+        body = [figure, Table(headings, cells, "The strangest rows")]
+        body += [
+            "Deviations are robust: from the column's median, in units of its "
+            "median deviation."
+        ]
+        summary = " ".join([words, *(f"{note}." for note in notes)])
+        part = Part("Strange rows", summary, body)
+        facts = {"Data": args.data, "Detector": name}
+        title = f"Strange rows of {pathlib.Path(args.data).name}"
+        write_page(args.page, "report.html", title, facts=facts, parts=[part])
     if args.save:
         console.next_step(
             "score new rows with the saved detector, in Python:",
@@ -96,35 +81,6 @@ def run(args: argparse.Namespace) -> None:
         "rows later, keep the detector:",
         outputs.shell("detect", args.data, save=save, force=True),
     )
-
-
-def _write_page(
-    args: argparse.Namespace,
-    notes: list[str],
-    detector: Any,
-    cells: list[list[str]],
-) -> None:
-    from keras_likelihood.pages.charts import histogram
-    from keras_likelihood.pages.page import Part, Table, write_page
-
-    part = Part(
-        "Strange rows",
-        " ".join(f"{note.removesuffix('.')}." for note in notes),
-        [
-            histogram(
-                detector.decision_scores_,
-                detector.labels_ == 1,
-                "score",
-                "flagged",
-            ),
-            Table(_SHOWN, cells, "The strangest rows"),
-            "Deviations are robust: from the column's median, in units of its "
-            "median deviation.",
-        ],
-    )
-    facts = {"Data": args.data, "Detector": DETECTORS[args.detector]}
-    title = f"Strange rows of {pathlib.Path(args.data).name}"
-    write_page(args.page, "report.html", title, facts=facts, parts=[part])
 
 
 def fit_detector(
@@ -172,18 +128,18 @@ def read_table(path: str) -> tuple[Array, list[str], list[str]]:
 
 
 def strangest(
-    detector: Any, x: Array, numbers: Array, names: list[str], count: int
+    detector: Any, x: Array, names: list[str], count: int
 ) -> list[dict[str, Any]]:
     """The strangest training rows, with the columns that make them strange.
 
-    `numbers` are the row numbers to report. Each dict has up to three
-    `columns` that are more than three robust `deviations` from the median. If
-    there are none, it has the farthest column, and the combination is strange.
+    Each dict has up to three `columns` that are more than three robust
+    `deviations` from the median. If there are none, it has the farthest column,
+    and the combination is strange.
     """
     scores = detector.decision_scores_
     spread = np.where(detector.kept_, detector.spread_, np.inf)
     rows = []
-    for at in np.argsort(-scores, kind="stable")[:count]:
+    for at in np.argsort(-scores, kind="stable")[:count].tolist():
         with np.errstate(over="ignore"):
             # The division comes first, because the distance of two values
             # may overflow.
@@ -193,7 +149,6 @@ def strangest(
             {"name": names[i], "value": float(x[at, i]), "deviations": away[i]}
             for i in [i for i in order if abs(away[i]) > 3] or order[:1]
         ]
-        row = {"row": int(numbers[at]), "score": float(scores[at])}
-        flag = bool(detector.labels_[at])
-        rows.append({**row, "flagged": flag, "columns": columns})
+        row = {"row": at, "score": float(scores[at]), "columns": columns}
+        rows.append(row | {"flagged": bool(detector.labels_[at])})
     return rows

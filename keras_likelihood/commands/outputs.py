@@ -1,100 +1,23 @@
-"""Options and files of every command."""
+"""Checks the files of every command, and writes command lines."""
 
 import argparse
 import contextlib
 import itertools
-import math
 import os
 import shlex
 import stat
 import tempfile
-import textwrap
-from collections.abc import Callable
 from typing import Any
 
 from keras_likelihood.commands.files import UsageError, regular_file
+from keras_likelihood.commands.options import COMMANDS
 from keras_likelihood.tables.table_files import (
     check_target,
     is_text_table,
     open_table,
 )
 
-
-def number(
-    kind: type, least: float, most: float = math.inf
-) -> Callable[[str], float]:
-    """A type for argparse: whole or other numbers in a range."""
-    word = "whole number" if kind is int else "number"
-    allowed = f"a {word} from {least} to {most}"
-    if most == math.inf:
-        allowed = f"a {word} >= {least}"
-
-    def convert(text: str) -> float:
-        with contextlib.suppress(ValueError):
-            if least <= (value := kind(text)) <= most:
-                return value
-        raise argparse.ArgumentTypeError(f"must be {allowed}. Received: {text}")
-
-    return convert
-
-
-TASK_OPTION = {
-    "--task": "kind of target (default: detected from the model and the data)"
-}
-DATA_OPTIONS = {
-    "--target": "the column of a .csv that holds the labels (default: the "
-    "last)",
-    "--probabilities": "the model returns probabilities, not logits",
-}
-_EVERY_COMMAND = {
-    "--json": "print one JSON document instead of text",
-    "--quiet": "print only errors and warnings",
-    "--traceback": "show the traceback of an error",
-    "--force": "overwrite existing outputs",
-}
-_SETTINGS: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(_EVERY_COMMAND, {"action": "store_true"}),
-    "--probabilities": {"action": "store_true"},
-    "--task": {"choices": ["classification", "regression"]},
-    "--data": {"required": True},
-    "--epochs": {"type": number(int, 1)},
-    "--seed": {"type": number(int, 0), "default": 0},
-}
-_INPUTS = ("model", "data", "test", "labels", "features", "apply")
-"""Options that may be files. `features` may also be the name of a layer."""
-
-
-def new_command(
-    name: str,
-    help: str,
-    text: str,
-    example: str,
-    options: dict[str, str],
-    **settings: dict[str, Any],
-) -> Callable[[Any], argparse.ArgumentParser]:
-    """Returns a function that adds a command to argparse subparsers.
-
-    `options` maps each option to its help text. `settings` has other arguments
-    of `add_argument`, by the name of the option without dashes.
-    """
-
-    def add_parser(subparsers: Any) -> argparse.ArgumentParser:
-        parser: argparse.ArgumentParser = subparsers.add_parser(
-            name,
-            help=help,
-            description=textwrap.fill(text, 78),
-            epilog=f"example:\n  {example}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        common = parser.add_argument_group("options of every command")
-        for option, words in {**options, **_EVERY_COMMAND}.items():
-            more = settings.get(option.strip("-"), _SETTINGS.get(option, {}))
-            group = common if option in _EVERY_COMMAND else parser
-            group.add_argument(option, help=words, **more)
-        parser.set_defaults(flags={name.strip("-"): name for name in options})
-        return parser
-
-    return add_parser
+_INPUTS = ("model", "data", "test", "labels", "apply")
 
 
 def shell(*words: Any, **options: Any) -> str:
@@ -127,30 +50,32 @@ def unused(path: str) -> str:
     return next(name for name in every if not os.path.lexists(name))
 
 
-def check_files(
-    args: argparse.Namespace, *outputs: str, suffix: str = ""
-) -> None:
-    """Checks all files and the target, before a backend is imported.
+def check_files(args: argparse.Namespace) -> None:
+    """Completes the names of outputs, and checks all files and the target.
 
-    Inputs must exist, `outputs` are checked by `check_outputs`, and `--output`
-    must end in `suffix`.
+    Inputs must exist, outputs are checked by `check_outputs`.
     """
-    for name in ("model", "data", "test", "labels", "apply"):
-        if (path := getattr(args, name, None)) is not None:
+    command = COMMANDS[args.command]
+    for name, path in command.defaults(args).items():
+        setattr(args, name, getattr(args, name) or path)
+    flags = {flag.strip("-"): flag for flag in command.options}
+    inputs = {n: getattr(args, n) for n in _INPUTS if n in flags}
+    for path in inputs.values():
+        if path is not None:
             regular_file(path)
     target = getattr(args, "target", None)
     if target and is_text_table(args.data):
         check_target(target, open_table(args.data).names, f"{args.data}: ")
-    if args.output and not args.output.endswith(suffix):
+    if args.output and not args.output.endswith(suffix := command.suffix(args)):
         raise UsageError(
             f"--output must end in {suffix} for these inputs. "
             f"Received: {args.output}"
         )
-    written, read = (
-        {flag: getattr(args, k) for k, flag in args.flags.items() if k in names}
-        for names in (outputs, _INPUTS)
+    check_outputs(
+        {flags[name]: getattr(args, name) for name in command.outputs},
+        {flags[name]: path for name, path in inputs.items()},
+        args.force,
     )
-    check_outputs(written, read, args.force)
 
 
 def check_outputs(

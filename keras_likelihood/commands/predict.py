@@ -2,44 +2,20 @@
 
 import argparse
 import json
-import pathlib
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from keras_likelihood.commands import outputs
+from keras_likelihood import tabular
 from keras_likelihood.commands.files import load_model
 from keras_likelihood.tables.columns import as_words
 from keras_likelihood.tables.csv_files import write_csv
 from keras_likelihood.tables.reading import read_file
 
-add_parser = outputs.new_command(
-    "predict",
-    help="predict the rows of a table with a model written by `fit`",
-    text="Writes a prediction for each row of a .csv or .parquet, with its "
-    "interval or its set of possible classes, and the columns whose value is "
-    "unlike the training data. Several names in a cell are a JSON list.",
-    example="keras-likelihood predict model.keras new.csv",
-    options={
-        "model": "a .keras file that `fit` wrote",
-        "data": "a .csv or .parquet with the columns of the training data",
-        "--output": "a .csv for the predictions (default: "
-        "DATA.predictions.csv)",
-        "--coverage": "share of targets inside the intervals or sets, from "
-        "0.01 to 0.999 (default: %(default)s)",
-    },
-    coverage={"type": outputs.number(float, 0.01, 0.999), "default": 0.9},
-)
-
 
 def run(args: argparse.Namespace) -> None:
-    new = pathlib.Path(args.data).with_suffix(".predictions.csv")
-    output = args.output = args.output or str(new)
-    outputs.check_files(args, "output")
     cells = read_file(args.data)
-    from keras_likelihood import tabular
-
     model = tabular.load(load_model(args.model))
     unlike = model.unlike_training(cells)
     columns = {
@@ -47,15 +23,15 @@ def run(args: argparse.Namespace) -> None:
         **_predict(model, cells, args),
         "unlike_training": map(_list, unlike),
     }
-    write_csv(output, columns)
-    count = sum(map(bool, unlike))
+    write_csv(args.output, columns)
+    rows, count = len(unlike), sum(map(bool, unlike))
     args.console.say(
-        f"Predicted {len(unlike)} row(s), of which {count} are unlike the "
-        f"training data in some column. Predictions are in {output}"
+        f"Predicted {rows} row(s), of which {count} are unlike the training "
+        f"data in some column. Predictions are in {args.output}"
     )
-    args.console.result(rows=len(unlike), unlike_training=count, output=output)
+    args.console.result(rows=rows, unlike_training=count, output=args.output)
     args.console.next_step(
-        f"open {output}. Be careful with rows that have a column in "
+        f"open {args.output}. Be careful with rows that have a column in "
         "`unlike_training`."
     )
 

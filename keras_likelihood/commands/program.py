@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import importlib
 import logging
 import os
 import re
@@ -12,21 +13,12 @@ from typing import Any, NoReturn
 
 from keras_likelihood.backend.extras import how_to_install
 from keras_likelihood.cli import INTERRUPTED, interrupts
-from keras_likelihood.commands import (
-    audit,
-    checkup,
-    demo,
-    detect,
-    fit,
-    predict,
-    recalibrate,
-)
 from keras_likelihood.commands.console import Console, printable
 from keras_likelihood.commands.files import CommandError
+from keras_likelihood.commands.options import COMMANDS
+from keras_likelihood.commands.outputs import check_files
 from keras_likelihood.version import __version__
 
-_IN_ORDER = (fit, predict, checkup, recalibrate, audit, detect, demo)
-COMMANDS = {c.__name__.rpartition(".")[2]: c for c in _IN_ORDER}
 EXIT_STATUS = """
 exit status:
   0    success
@@ -71,7 +63,10 @@ def _run(options: argparse.Namespace) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
-            options.run(options)
+            # Before a backend is imported, which takes seconds.
+            check_files(options)
+            place = f"keras_likelihood.commands.{options.command}"
+            importlib.import_module(place).run(options)
         options.console.finish()
         sys.stdout.flush()
         return 0
@@ -121,10 +116,9 @@ def build_parser() -> argparse.ArgumentParser:
         dest="command", required=True, metavar=f"{{{','.join(COMMANDS)}}}"
     )
     parser.epilog = "examples:\n"
-    for command in COMMANDS.values():
-        added = command.add_parser(commands)
-        added.set_defaults(run=command.run)
-        parser.epilog += added.epilog.removeprefix("example:\n") + "\n"
+    for name, command in COMMANDS.items():
+        command.add_to(commands, name)
+        parser.epilog += f"  {command.example}\n"
     parser.epilog += EXIT_STATUS
     return parser
 

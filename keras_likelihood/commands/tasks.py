@@ -1,8 +1,7 @@
 """Recalibration of classifiers and regressors for the commands."""
 
-import pathlib
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -15,16 +14,22 @@ from keras_likelihood.recalibration.inputs import random_folds
 
 _BINS = 10
 _FOLDS = 5
+Data: TypeAlias = dict[str, Any]
+"""The outputs `own` of a model, `y`, and `features` or `None`."""
+Columns: TypeAlias = dict[str, Array]
+"""What every row shows of the calibration, such as its NLL, `(n,)` each."""
+Point: TypeAlias = tuple[str, float, float, int]
+"""Name, expected and observed share, and number of rows."""
 
 
-class _Task:
+class Task:
     """Fits recalibrators to the outputs of a model and evaluates them.
 
-    The data are dicts of the outputs `own`, labels or targets `y`, and
-    `features` or `None`. Without `judged_on`, every row is evaluated by a
-    recalibrator that was fitted to the other folds. `calibrated_model` is a
-    function of a recalibrator, if there is a model. Methods are names, of which
-    `"none"` is the model itself.
+    They are fitted to `data` and evaluated on `test`. Without a test, every row
+    is evaluated by a recalibrator that was fitted to the other folds. With
+    `halves`, one random half is the test. `calibrated_model` is a function of a
+    recalibrator, if there is a model. Methods are names, of which `"none"` is
+    the model itself.
     """
 
     METHODS: ClassVar[dict[str, str]]
@@ -32,94 +37,124 @@ class _Task:
     """Methods that need features."""
     CHANGE_CLASSES: ClassVar[tuple[str, ...]] = ()
     """Methods that may change the predicted classes."""
+    name: ClassVar[str]
     scores: ClassVar[tuple[str, ...]]
     gap: ClassVar[str]
+    """The score that is close to zero for a calibrated model."""
+    axes: ClassVar[tuple[str, str]]
+    """What a reliability diagram shows."""
+    chosen: Callable[[Any], str]
+    arrays: Callable[[str], dict[str, Array]]
+    belief: Callable[[], str]
     _checked: Callable[..., Array]
-    _fit: Callable[..., Any]
-    _calibrated: Callable[..., Any]
+    _fit: Callable[[str, Data], Any]
+    _output: Callable[[Any, Data], Any]
+    _columns: Callable[[Any, Array], Columns]
+    _scores: Callable[[Columns], tuple[float, ...]]
+    _points: Callable[[Columns], list[Point]]
     _gap_by_chance: Callable[..., float]
 
     def __init__(
         self,
-        fitted_to: dict[str, Any],
-        judged_on: dict[str, Any] | None,
+        data: Data,
+        test: Data | None = None,
         calibrated_model: Callable[..., Any] | None = None,
+        *,
         from_logits: bool = True,
         changes_classes: bool = False,
+        halves: bool = False,
     ) -> None:
-        for data in filter(None, (fitted_to, judged_on)):
-            data["y"] = self._checked(data["y"], data["own"])
-        self.fitted_to = fitted_to
-        self.judged_on = judged_on or fitted_to
+        for each in filter(None, (data, test)):
+            each["y"] = self._checked(each["y"], each["own"])
+        self.features = data["features"]
         self.calibrated_model = calibrated_model
         self.changes_classes = changes_classes
         self._from_logits = from_logits
         self._fitted: dict[str, Any] = {"none": None}
-        self._results: dict[str, Any] = {}
-        self._folds: list[Array] | None = None
-        if judged_on is None:
-            rows = np.arange(len(fitted_to["y"]))[:, None]
+        self._results: dict[str, Columns] = {}
+        self._folds: list[Array] = []
+        self.judged_rows = rows = np.arange(len((test or data)["y"]))
+        if test is None and halves:
+            order = np.random.default_rng(0).permutation(rows)
+            first, self.judged_rows = map(np.sort, np.array_split(order, 2))
+            data, test = _part(data, first), _part(data, self.judged_rows)
+        elif test is None:
             folds = max(2, min(_FOLDS, len(rows)))
-            self._folds = random_folds(rows, None, folds, 0)
+            self._folds = random_folds(rows[:, None], None, folds, 0)
+        self._data, self.judged_on = data, test or data
 
     @property
     def rows(self) -> str:
         """The rows on which the scores stand, in words."""
-        if self._folds is None:
-            return f"{len(self.judged_on['y']):,} rows of the test data"
-        return (
-            f"{len(self.fitted_to['y']):,} rows, each by a fit to the other "
-            f"{len(self._folds) - 1} of {len(self._folds)} folds"
-        )
+        count, folds = len(self.judged_on["y"]), len(self._folds)
+        if not folds:
+            return f"{count:,} rows of the test data"
+        others = f"{folds - 1} of {folds} folds"
+        return f"{count:,} rows, each by a fit to the other {others}"
 
     def methods(self) -> dict[str, str]:
         """Class names of the methods that these data allow."""
-        has_features = self.fitted_to["features"] is not None
-        lost = () if has_features else self.OF_FEATURES
+        lost = self.OF_FEATURES if self.features is None else ()
         lost += () if self.changes_classes else self.CHANGE_CLASSES
         every = self.METHODS
         return {name: kind for name, kind in every.items() if name not in lost}
 
-    def fit(self, method: str) -> Any:
-        """Returns the recalibrator of a method, fitted to all rows."""
-        if method not in self._fitted:
-            self._fitted[method] = self._fit(self._kind(method), self.fitted_to)
-        return self._fitted[method]
+    def fit(self, method: str, data: Data | None = None) -> Any:
+        """Returns the recalibrator of a method, by default of all rows."""
+        if data is None and method in self._fitted:
+            return self._fitted[method]
+        if method not in self.methods():
+            needs = f"{method!r} needs `features`. "
+            if method in self.CHANGE_CLASSES:
+                needs = f"{method!r} may change the predicted classes, which "
+                needs += "--change-classes allows. "
+            raise UsageError(
+                f"{needs * (method in self.METHODS)}The method must be one of "
+                f"{', '.join(self.methods())}. Received: {method}"
+            )
+        fitted = self._fit(self.methods()[method], data or self._data)
+        if data is None:
+            self._fitted[method] = fitted
+        return fitted
 
-    def _kind(self, method: str) -> str:
-        methods = self.methods()
-        if method in methods:
-            return methods[method]
-        needs = f"{method!r} needs `features`. "
-        if method in self.CHANGE_CLASSES:
-            needs = f"{method!r} may change the predicted classes, which "
-            needs += "--change-classes allows. "
-        raise UsageError(
-            f"{needs * (method in self.METHODS)}The method must be one of "
-            f"{', '.join(methods)}. Received: {method}"
-        )
+    def output(self, method: str) -> Any:
+        """Calibrated probabilities, or a distribution if there is a scale."""
+        return self._output(self.fit(method), self.judged_on)
 
-    def _result(self, method: str) -> Any:
-        """The calibrated output of the rows to evaluate on."""
-        if method in self._results:
-            return self._results[method]
-        if self._folds is None or method == "none":
-            result = self._calibrated(self.fit(method), self.judged_on)
-        else:
-            kind, parts = self._kind(method), []
-            for fold in self._folds:
-                rest = np.delete(np.arange(len(self.fitted_to["y"])), fold)
-                fitted = self._fit(kind, self._rows_of(rest))
-                parts.append(self._calibrated(fitted, self._rows_of(fold)))
-            result = tuple(map(np.concatenate, zip(*parts, strict=True)))
-        self._results[method] = result
-        return result
+    def _outputs(self, method: str) -> Iterator[tuple[Any, Array]]:
+        """Outputs and targets of the rows to evaluate on."""
+        if not self._folds or method == "none":
+            yield self.output(method), self.judged_on["y"]
+            return
+        rows = np.arange(len(self.judged_on["y"]))
+        for fold in self._folds:
+            rest, data = np.delete(rows, fold), _part(self._data, fold)
+            fitted = self.fit(method, _part(self._data, rest))
+            yield self._output(fitted, data), data["y"]
 
-    def _rows_of(self, rows: Array) -> dict[str, Any]:
-        return {
-            name: value if np.isscalar(value) or value is None else value[rows]
-            for name, value in self.fitted_to.items()
-        }
+    def _result(self, method: str) -> Columns:
+        """The columns of the rows to evaluate on, {} without a scale."""
+        if method not in self._results:
+            pairs = self._outputs(method)
+            parts = [{} if o is None else self._columns(o, y) for o, y in pairs]
+            self._results[method] = {
+                name: np.concatenate([part[name] for part in parts])
+                for name in parts[0]
+            }
+        return self._results[method]
+
+    def judge(self, method: str) -> dict[str, float]:
+        """Scores on the rows to evaluate on, NaN without a scale."""
+        if result := self._result(method):
+            return dict(zip(self.scores, self._scores(result), strict=True))
+        return dict.fromkeys(self.scores, float("nan"))
+
+    def curve(self, method: str) -> list[dict[str, Any]]:
+        """Points of the reliability diagram."""
+        names = ("name", "expected", "observed", "count")
+        result = self._result(method)
+        points = self._points(result) if result else []
+        return [dict(zip(names, point, strict=True)) for point in points]
 
     def gap_by_chance(self) -> float:
         """95 % quantile of the gap of perfectly calibrated models."""
@@ -128,7 +163,14 @@ class _Task:
         return float(np.quantile(gaps, 0.95))
 
 
-class ClassifierTask(_Task):
+def _part(data: Data, rows: Array) -> Data:
+    return {
+        name: value if value is None or np.isscalar(value) else value[rows]
+        for name, value in data.items()
+    }
+
+
+class ClassifierTask(Task):
     """The outputs are logits, or probabilities without `from_logits`."""
 
     name = "classification"
@@ -145,85 +187,68 @@ class ClassifierTask(_Task):
     CHANGE_CLASSES = ("vector", "matrix")
     scores = ("NLL", "ECE", "accuracy")
     gap = "ECE"
-    """The score that is close to zero for a calibrated model."""
-    expected, observed = "confidence", "accuracy"
+    axes = ("confidence", "accuracy")
 
     def _checked(self, y: Array, logits: Array) -> Array:
         shape = logits.shape if logits.ndim > 1 else (*logits.shape, 1)
         return as_labels(y, shape).reshape(shape[:-1])
 
-    def _fit(self, kind: str, data: dict[str, Any]) -> Any:
-        given = data["own"], data["y"], data["features"]
-        options = {}
-        if kind == "AutoScaling":
-            options["keep_accuracy"] = not self.changes_classes
-        recalibrator = getattr(recalibration, kind)(**options)
-        return recalibrator.fit_arrays(*given, from_logits=self._from_logits)
+    def _fit(self, kind: str, data: Data) -> Any:
+        auto = {"keep_accuracy": not self.changes_classes}
+        options = auto if kind == "AutoScaling" else {}
+        return getattr(recalibration, kind)(**options).fit_arrays(
+            *(data["own"], data["y"], data["features"]),
+            from_logits=self._from_logits,
+        )
 
     def chosen(self, auto: Any) -> str:
         """The choice of `auto`, in words."""
         return auto.parameters_["method"]
 
-    def judge(self, method: str) -> dict[str, float]:
-        """Scores on the rows to evaluate on."""
-        right, belief, nll = self._result(method)
-        ece = functions.binned_error(right, belief)
-        return {
-            "NLL": float(nll.mean()),
-            "ECE": ece,
-            "accuracy": float(right.mean()),
-        }
-
-    def _calibrated(self, recalibrator: Any, data: dict[str, Any]) -> Any:
-        """Whether the top class is right, its probability, and the NLL."""
-        y, p = data["y"], self._probabilities(recalibrator, data)
-        nll = np.full(y.size, functions.negative_log_likelihood(y, p))
-        return *functions.top_class(y, p), nll
-
-    def _probabilities(self, recalibrator: Any, data: dict[str, Any]) -> Array:
+    def _output(self, recalibrator: Any, data: Data) -> Array:
         if recalibrator is None:
             recalibrator = recalibration.GlobalScaling()
             recalibrator.parameters_ = {"temperature": 1.0}
         options = {"from_logits": self._from_logits}
         return recalibrator.calibrate(data["own"], data["features"], **options)
 
-    def probabilities(self, method: str) -> Array:
-        """Calibrated probabilities, of the shape of the logits."""
-        return self._probabilities(self.fit(method), self.judged_on)
+    def _columns(self, p: Array, y: Array) -> Columns:
+        right, confidence = functions.top_class(y, p)
+        nll = np.full(y.size, functions.negative_log_likelihood(y, p))
+        return {"accuracy": right, "confidence": confidence, "nll": nll}
 
-    def curve(self, method: str) -> list[dict[str, Any]]:
-        """Confidence and accuracy of the top class, in bins of confidence."""
-        right, belief, _ = self._result(method)
-        at = np.clip((belief * _BINS).astype(int), 0, _BINS - 1)
-        return [
-            {
-                "name": f"{10 * bin_:.0f}-{10 * bin_ + 10:.0f} %",
-                "expected": float(belief[at == bin_].mean()),
-                "observed": float(right[at == bin_].mean()),
-                "count": int((at == bin_).sum()),
-            }
-            for bin_ in np.unique(at)
-        ]
+    def _scores(self, of: Columns) -> tuple[float, ...]:
+        ece = functions.binned_error(of["accuracy"], of["confidence"])
+        return float(of["nll"].mean()), ece, float(of["accuracy"].mean())
 
-    def _gap_by_chance(self, random: Any) -> float:
-        _, belief, _ = self._result("none")
-        right = random.random(len(belief)) < belief
-        return functions.binned_error(right, belief)
+    def _points(self, of: Columns) -> list[Point]:
+        at, points = np.minimum(of["confidence"] * _BINS, _BINS - 1), []
+        for bin_ in np.unique(at.astype(int)).tolist():
+            rows = at.astype(int) == bin_
+            x, y = (float(of[name][rows].mean()) for name in self.axes)
+            name = f"{10 * bin_}-{10 * bin_ + 10} %"
+            points.append((name, x, y, int(rows.sum())))
+        return points
+
+    def _gap_by_chance(self, random: np.random.Generator) -> float:
+        confidence = self._result("none")["confidence"]
+        right = random.random(len(confidence)) < confidence
+        return functions.binned_error(right, confidence)
 
     def belief(self) -> str:
         """Whether the model is overconfident, in a sentence."""
-        right, belief, _ = self._result("none")
+        of = self._result("none")
         return (
-            f"Its mean confidence is {belief.mean():.1%}, and "
-            f"{right.mean():.1%} of its answers are right."
+            f"Its mean confidence is {of['confidence'].mean():.1%}, and "
+            f"{of['accuracy'].mean():.1%} of its answers are right."
         )
 
-    def write(self, method: str, path: pathlib.Path) -> None:
-        """Writes the probabilities as an `.npz`."""
-        np.savez(path, probabilities=self.probabilities(method))
+    def arrays(self, method: str) -> dict[str, Array]:
+        """The probabilities by name."""
+        return {"probabilities": self.output(method)}
 
 
-class RegressorTask(_Task):
+class RegressorTask(Task):
     """The outputs are a NumPy distribution, of scale 1 without `has_scale`."""
 
     name = "regression"
@@ -235,12 +260,12 @@ class RegressorTask(_Task):
     }
     scores = ("NLL", "CAL", "in 90 % band", "band width")
     gap = "CAL"
-    expected, observed = "promised", "observed"
+    axes = ("promised", "observed")
 
     def _checked(self, y: Array, distribution: Any) -> Array:
         return as_targets(y, tuple(distribution.prediction.shape))
 
-    def _fit(self, kind: str, data: dict[str, Any]) -> Any:
+    def _fit(self, kind: str, data: Data) -> Any:
         return getattr(recalibration.regression, kind)().fit_distribution(
             data["own"], data["y"], features=data["features"]
         )
@@ -249,57 +274,32 @@ class RegressorTask(_Task):
         residuals = auto.parameters_["likelihood"]
         return f"{auto.method_} with {residuals} residuals"
 
-    def distribution(self, method: str) -> Any:
-        """The calibrated distribution, `None` if the model has no scale."""
-        return self._distribution(self.fit(method), self.judged_on)
-
-    def _distribution(self, recalibrator: Any, data: dict[str, Any]) -> Any:
+    def _output(self, recalibrator: Any, data: Data) -> Any:
         own, features = data["own"], data["features"]
         if recalibrator is None:
             return own if data["has_scale"] else None
         return recalibrator.calibrate(own, features=features).as_numpy()
 
-    def _calibrated(self, recalibrator: Any, data: dict[str, Any]) -> Any:
-        """NLL, cdf and width of the 90 % interval of every row."""
-        distribution = self._distribution(recalibrator, data)
-        if distribution is None:
-            return None
+    def _columns(self, distribution: Any, y: Array) -> Columns:
         prediction = distribution.prediction
-        y = np.reshape(data["y"], prediction.shape).astype(prediction.dtype)
+        y = np.reshape(y, prediction.shape).astype(prediction.dtype)
         low, high = distribution.interval(0.9)
-        values = distribution.nll(y), distribution.cdf(y).clip(0, 1), high - low
-        return tuple(map(np.ravel, values))
+        columns = {"nll": distribution.nll(y), "width": high - low}
+        columns["cdf"] = distribution.cdf(y).clip(0, 1)
+        return {name: np.ravel(values) for name, values in columns.items()}
 
-    def judge(self, method: str) -> dict[str, float]:
-        result = self._result(method)
-        if result is None:
-            return dict.fromkeys(self.scores, float("nan"))
-        nll, cdf, width = result
-        return {
-            "NLL": float(nll.mean()),
-            "CAL": functions.calibration_error(cdf),
-            "in 90 % band": functions.interval_coverage(cdf, 0.9),
-            "band width": float(width.mean()),
-        }
+    def _scores(self, of: Columns) -> tuple[float, ...]:
+        cal = functions.calibration_error(of["cdf"])
+        inside = functions.interval_coverage(of["cdf"], 0.9)
+        return float(of["nll"].mean()), cal, inside, float(of["width"].mean())
 
-    def curve(self, method: str) -> list[dict[str, Any]]:
-        """The share of targets in the central interval of each coverage."""
-        result = self._result(method)
-        if result is None:
-            return []
-        return [
-            {
-                "name": f"{percent} %",
-                "expected": percent / 100,
-                "observed": functions.interval_coverage(
-                    result[1], percent / 100
-                ),
-                "count": len(result[1]),
-            }
-            for percent in range(10, 100, 10)
-        ]
+    def _points(self, of: Columns) -> list[Point]:
+        cdf, levels = of["cdf"], [at / 10 for at in range(1, 10)]
+        inside = [functions.interval_coverage(cdf, p) for p in levels]
+        pairs = zip(levels, inside, strict=True)
+        return [(f"{p:.0%}", p, q, len(cdf)) for p, q in pairs]
 
-    def _gap_by_chance(self, random: Any) -> float:
+    def _gap_by_chance(self, random: np.random.Generator) -> float:
         cdf = random.random(len(self.judged_on["y"]))
         return functions.calibration_error(cdf)
 
@@ -309,6 +309,6 @@ class RegressorTask(_Task):
         inside = self.judge("none")["in 90 % band"]
         return f"Its 90 % intervals contain {inside:.1%} of the targets."
 
-    def write(self, method: str, path: pathlib.Path) -> None:
-        """Writes the parameters of the distributions as an `.npz`."""
-        np.savez(path, **self.distribution(method).values())
+    def arrays(self, method: str) -> dict[str, Array]:
+        """The parameters of the distributions by name."""
+        return dict(self.output(method).values())

@@ -5,9 +5,10 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from keras_likelihood.backend.types import Array
+from keras_likelihood.pages.page import render
 
 Range: TypeAlias = tuple[float, float]
 
@@ -26,19 +27,29 @@ class Chart:
         size: tuple[int, int] = (640, 250),
     ):
         self._ranges, self._names = (x, y), names
-        self._label, self._size = label, size
-        self._parts: list[str] = []
+        self.label, self.size = label, size
+        self.shapes: list[tuple[str, dict[str, Any], str, str]] = []
 
     def place(self, x: float, y: float) -> tuple[float, float]:
         """The position of a point in pixels."""
         (low, high), (bottom, top) = self._ranges
-        width = self._size[0] - self.LEFT - self.RIGHT
-        height = self._size[1] - self.TOP - self.BOTTOM
+        width = self.size[0] - self.LEFT - self.RIGHT
+        height = self.size[1] - self.TOP - self.BOTTOM
         across, up = (x - low) / (high - low), (y - bottom) / (top - bottom)
         return (
             round(self.LEFT + width * float(across), 2),
             round(self.TOP + height * (1 - float(up)), 2),
         )
+
+    def _add(
+        self,
+        tag: str,
+        css: str,
+        places: dict[str, Any],
+        text: str = "",
+        title: str = "",
+    ) -> None:
+        self.shapes.append((tag, {"class": css, **places}, text, title))
 
     def grid(
         self,
@@ -51,36 +62,22 @@ class Chart:
         for value, text in y_ticks.items():
             x, y = self.place(left, value)
             self.line("grid", [(left, value), (right, value)])
-            self._text("tick", x - 8, y + 4, text, "end")
+            self._add("text", "left tick", {"x": x - 8, "y": y + 4}, text)
         x_ticks = x_ticks or named(ticks(left, right, 5))
         for value, text in x_ticks.items():
             x, y = self.place(value, bottom)
-            self._text("tick", x, y + 20, text)
-        width, height = self._size
-        middle = (self.LEFT + width - self.RIGHT) / 2
-        self._text("axis", middle, height - 6, self._names[0])
+            self._add("text", "tick", {"x": x, "y": y + 20}, text)
+        width, height = self.size
+        place = {"x": (self.LEFT + width - self.RIGHT) / 2, "y": height - 6}
+        self._add("text", "axis", place, self._names[0])
         y = (self.TOP + height - self.BOTTOM) / 2
-        turn = f' transform="rotate(-90 14 {y})"'
-        self._text("axis", 14, y, self._names[1], more=turn)
-
-    def _text(
-        self,
-        css: str,
-        x: float,
-        y: float,
-        text: str,
-        anchor: str = "middle",
-        more: str = "",
-    ) -> None:
-        self._parts.append(
-            f'<text class="{css}" x="{x}" y="{y}" text-anchor="{anchor}"'
-            f"{more}>{escape(text)}</text>"
-        )
+        turn = {"x": 14, "y": y, "transform": f"rotate(-90 14 {y})"}
+        self._add("text", "axis", turn, self._names[1])
 
     def line(self, css: str, points: Any, shape: str = "polyline") -> None:
         """Draws a line through points `(x, y)`."""
         path = " ".join("{},{}".format(*self.place(*p)) for p in points)
-        self._parts.append(f'<{shape} class="{css}" points="{path}"/>')
+        self._add(shape, css, {"points": path})
 
     def band(self, css: str, x: Any, low: Any, high: Any) -> None:
         """Fills the area between two curves over `x`."""
@@ -88,54 +85,37 @@ class Chart:
         self.line(css, [*there, *list(back)[::-1]], "polygon")
 
     def dots(
-        self,
-        css: str,
-        points: Any,
-        radius: Any = 3.0,
-        texts: list[str] | None = None,
+        self, css: str, points: Any, radius: Any = 3.0, texts: Any = ""
     ) -> None:
         """Draws points `(x, y)`, with tooltips `texts`."""
-        radii = np.broadcast_to(radius, len(points))
-        for at, point in enumerate(points):
+        each = np.broadcast_to(radius, len(points)).round(1).tolist()
+        texts = np.broadcast_to(texts, len(points)).tolist()
+        for point, r, text in zip(points, each, texts, strict=True):
             x, y = self.place(*point)
-            title = f"<title>{escape(texts[at])}</title>" if texts else ""
-            self._parts.append(
-                f'<circle class="{css}" cx="{x}" cy="{y}" '
-                f'r="{radii[at]:.1f}">{title}</circle>'
-            )
+            self._add("circle", css, {"cx": x, "cy": y, "r": r}, title=text)
 
     def bar(
         self, css: str, left: float, right: float, value: float, text: str
     ) -> None:
         """Draws a bar from zero to `value`, unless it is zero."""
-        if not value:
-            return
-        (x, y), (end, bottom) = self.place(left, value), self.place(right, 0)
-        # A single example among thousands must still be visible.
-        height = max(bottom - y, 1.5)
-        self._parts.append(
-            f'<rect class="{css}" x="{x + 0.5:.2f}" '
-            f'width="{end - x - 1:.2f}" y="{bottom - height:.2f}" '
-            f'height="{height:.2f}"><title>{escape(text)}</title></rect>'
-        )
+        if value:
+            (x, y), (end, bottom) = (
+                self.place(left, value),
+                self.place(right, 0),
+            )
+            # A single example among thousands must still be visible.
+            y = min(y, bottom - 1.5)
+            box = {"x": x + 0.5, "width": end - x - 1, "y": y}
+            box |= {"height": bottom - y}
+            box = {name: round(value, 2) for name, value in box.items()}
+            self._add("rect", css, box, title=text)
 
     def figure(
         self, keys: dict[str, str] | None = None, caption: str = ""
     ) -> Markup:
         """The chart with a legend: `keys` maps CSS classes to names."""
-        width, height = self._size
-        legend = "".join(
-            f'<span class="named"><span class="key {css}"></span>'
-            f"{escape(text)}</span>"
-            for css, text in (keys or {}).items()
-        )
-        shape = "square" if width < 1.6 * height else "wide"
-        return Markup(
-            f'<figure class="{shape}"><svg viewBox="0 0 {width} {height}" '
-            f'role="img" aria-label="{escape(self._label)}">'
-            f"{''.join(self._parts)}</svg><figcaption>{legend}"
-            f"{escape(caption)}</figcaption></figure>"
-        )
+        values = {"chart": self, "keys": keys or {}, "caption": caption}
+        return Markup(render("chart.html", **values))
 
 
 def histogram(
@@ -156,33 +136,27 @@ def histogram(
         marks = [0, *(10**k for k in range(len(str(most))))]
     chart = Chart(
         (low, high),
-        (0, 1),
+        (0, scale(most)),
         (name, "examples"),
         f"Histogram of {len(scores)} values from {low:.3g} to {high:.3g}, "
         f"median {np.median(scores):.3g}; {int(marked.sum())} examples are "
         f"{word}.",
     )
-    texts = named(marks).items()
-    chart.grid(y_ticks={scale(v) / scale(most): text for v, text in texts})
-    for left, right, count, few in zip(
-        edges[:-1], edges[1:], counts, some, strict=True
-    ):
+    chart.grid(y_ticks={scale(v): text for v, text in named(marks).items()})
+    bins = zip(edges[:-1], edges[1:], counts, some, strict=True)
+    for left, right, count, few in bins:
         text = f"{left:.3g} to {right:.3g}: {count} examples"
-        chart.bar("bar", left, right, scale(count) / scale(most), text)
-        text = f"{text}, {few} {word}"
-        chart.bar("bar issue", left, right, scale(few) / scale(most), text)
+        chart.bar("bar", left, right, scale(count), text)
+        chart.bar("bar issue", left, right, scale(few), f"{text}, {few} {word}")
     return chart.figure({"all": "all examples", "issue": word})
 
 
 def reliability(
-    curves: dict[str, list[dict[str, Any]]],
-    expected: str,
-    observed: str,
-    names: dict[str, str] | None = None,
+    curves: dict[str, list[dict[str, Any]]], expected: str, observed: str
 ) -> Markup:
     """A reliability diagram; `curves` maps CSS classes to lists of dicts.
 
-    With several curves there is a legend of the classes, or of their `names`.
+    With several curves there is a legend of the classes.
     """
     label = f"{observed} against {expected}"
     chart = Chart((0, 1), (0, 1), (expected, observed), label, (400, 380))
@@ -199,8 +173,7 @@ def reliability(
         ]
         chart.line(css, points)
         chart.dots(css, points, 2.5 + 4 * (counts / counts.max()) ** 0.5, texts)
-    legend = names or dict(zip(curves, curves, strict=True))
-    legend = legend if len(curves) > 1 else {}
+    legend = {css: css for css in curves} if len(curves) > 1 else {}
     text = "A calibrated model is on the diagonal."
     if len({row["count"] for curve in curves.values() for row in curve}) > 1:
         text += " Larger points stand for more examples."

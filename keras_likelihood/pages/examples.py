@@ -3,7 +3,6 @@
 import base64
 import io
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,6 @@ import numpy as np
 from keras_likelihood.backend.types import Array
 from keras_likelihood.likelihoods.checks import check_argument
 
-SHOWN_FEATURES = 6
-"""Columns in the page's table. A single example is shown with more."""
 HELD_FEATURES = 60
 UNUSUAL = 3.5
 """Robust deviations from the median at which a value is marked."""
@@ -26,7 +23,7 @@ LONGEST = 4_000
 class Unseen:
     """Examples that are shown by their index only."""
 
-    features: Sequence[dict[str, Any]] = ()
+    features: list[dict[str, Any]] = []  # noqa: RUF012
 
     def make_room(self, indices: Array) -> None:
         """Shrinks images and texts until those of `indices` fit the page."""
@@ -68,12 +65,11 @@ class Images(Unseen):
         """A `PIL.Image` of at most `LARGEST_SIDE` pixels per side."""
         from PIL import Image
 
-        pixels = self.x[index].astype("float64")
-        share = (pixels - self.low) / (self.high - self.low)
+        share = (self.x[index] - self.low) / (self.high - self.low)
         pixels = np.rint(255 * np.clip(share, 0, 1)).astype("uint8")
-        if pixels.shape[-1] == 1:
-            pixels = pixels[..., 0]
-        return Image.fromarray(pixels).reduce(self.step)
+        one = pixels.shape[-1] == 1
+        image = Image.fromarray(pixels[..., 0] if one else pixels)
+        return image.reduce(self.step)
 
     def cell(self, index: int) -> str:
         from markupsafe import Markup
@@ -103,15 +99,18 @@ class Texts(Unseen):
     def make_room(self, indices: Array) -> None:
         self.longest = min(LONGEST, max(200, MOST_BYTES // len(indices)))
 
-    def describe(self, index: int, most: int | None = None) -> dict[str, Any]:
-        text, most = self.x[index], most or self.longest
+    def describe(self, index: int) -> dict[str, Any]:
+        return {"text": self._text(index, self.longest)}
+
+    def cell(self, index: int) -> str:
+        return self._text(index, 200)
+
+    def _text(self, index: int, most: int) -> str:
+        text = self.x[index]
         if isinstance(text, bytes):
             text = text.decode("utf-8", errors="replace")
         text = str(text)
-        return {"text": f"{text[:most]}\u2026" if len(text) > most else text}
-
-    def cell(self, index: int) -> str:
-        return str(self.describe(index, 200)["text"])
+        return f"{text[:most]}\u2026" if len(text) > most else text
 
 
 class Rows(Unseen):
@@ -124,9 +123,10 @@ class Rows(Unseen):
             for name, column in zip(names, x.T[:HELD_FEATURES], strict=False)
         ]
         sample = x[:: max(1, len(x) // 20_000)].astype("float64")
-        held = np.isfinite(sample)
+        finite = np.isfinite(sample)
         # An empty column has no median.
-        sample = np.where(held, sample, np.where(held.any(axis=0), np.nan, 0))
+        sample[:, ~finite.any(axis=0)] = 0
+        sample[~np.isfinite(sample)] = np.nan
         self.middle = np.nanmedian(sample, axis=0)
         spread = 1.4826 * np.nanmedian(np.abs(sample - self.middle), axis=0)
         # If most values of a column are equal, its median deviation is 0.
@@ -134,9 +134,8 @@ class Rows(Unseen):
 
     def describe(self, index: int) -> dict[str, Any]:
         row = self.x[index].astype("float64")
-        known = (self.spread > 0) & ~np.isnan(row)
-        away = np.where(known, np.abs(row - self.middle), 0)
-        away /= np.where(known, self.spread, 1)
+        away = np.abs(row - self.middle) / np.where(self.spread, self.spread, 1)
+        away[(self.spread == 0) | np.isnan(row)] = 0
         most, marked = int(away.argmax()), away > UNUSUAL
         text = f"{self.names[most]} = {row[most]:.4g}"
         return {
@@ -170,8 +169,7 @@ def decimals(values: Any, most: int = 4) -> int:
 def show_inputs(x: Any, feature_names: Any = None) -> Unseen:
     """Chooses how inputs, an array or a structure of them, are shown."""
     is_array = isinstance(x, np.ndarray)
-    numbers = is_array and x.dtype.kind in "biuf"
-    rank = x.ndim if numbers else 0
+    rank = x.ndim if is_array and x.dtype.kind in "biuf" else 0
     if feature_names is not None and rank not in (1, 2):
         raise ValueError(
             "`feature_names` needs an array `x` of shape (n, features). "
@@ -187,15 +185,10 @@ def show_inputs(x: Any, feature_names: Any = None) -> Unseen:
     is_grey = rank == 3 and min(x.shape[1:]) > 3
     if is_grey or (rank == 4 and x.shape[-1] in (1, 3, 4)):
         return Images(x)
-    if is_array and x.size == len(x) and _is_text(x):
-        return Texts(x)
+    if is_array and x.size == len(x) and x.dtype.kind in "OSUT":
+        if all(isinstance(text, str | bytes) for text in x.ravel()):
+            return Texts(x)
     return Unseen()
-
-
-def _is_text(x: Array) -> bool:
-    if x.dtype.kind == "O":
-        return all(isinstance(text, str | bytes) for text in x.ravel())
-    return x.dtype.kind in "SUT"
 
 
 def as_names(names: Any, argument: str, count: int | None) -> list[str] | None:

@@ -58,10 +58,23 @@ def write_page(
     scripts: Sequence[str] = (),
     **values: Any,
 ) -> None:
-    """Renders a template with escaped values, and writes the page.
+    """Writes a page from a template.
 
     The folder is created if it does not exist. Scripts share one scope.
     """
+    script = "\n".join(map(_read, scripts))
+    values |= {"title": str(title), "verdicts": VERDICTS}
+    values["style"] = _read("page.css")
+    values["script"] = script and f'"use strict";\n{{\n{script}}}\n'
+    os.makedirs(os.path.dirname(os.path.abspath(output)), exist_ok=True)
+    with replacing(output) as temporary:
+        # File names may have characters that cannot be encoded.
+        text = render(template, **values).encode("utf-8", "replace")
+        temporary.write_bytes(text)
+
+
+def render(template: str, **values: Any) -> str:
+    """Renders a template with escaped values."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_FOLDER),
         autoescape=True,
@@ -69,24 +82,12 @@ def write_page(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["content_hash"] = content_hash
-    environment.filters["number"] = _number_class
-    environment.filters["words"] = _words
+    filters = {"content_hash": content_hash, "words": _words}
+    environment.filters |= filters | {"number": _number_class}
     # NaN and infinity are not JSON: a page with them would not open.
     compact = {"separators": (",", ":"), "allow_nan": False}
     environment.policies["json.dumps_kwargs"] = compact
-    script = "\n".join(map(_read, scripts))
-    page = environment.get_template(template).render(
-        title=str(title),
-        style=_read("page.css"),
-        script=script and f'"use strict";\n{{\n{script}}}\n',
-        verdicts=VERDICTS,
-        **values,
-    )
-    os.makedirs(os.path.dirname(os.path.abspath(output)), exist_ok=True)
-    with replacing(output) as temporary:
-        # File names may have characters that cannot be encoded.
-        temporary.write_text(page, encoding="utf-8", errors="replace")
+    return environment.get_template(template).render(values)
 
 
 def content_hash(text: str) -> str:

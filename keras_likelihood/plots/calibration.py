@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from keras_likelihood.metrics import functions
+from keras_likelihood.plots.axes import new_axes
 
 _BLUE, _GREY, _RED, _PALE = "#2b6cb0", "#a0aec0", "#c05621", "#e2e8f0"
 _COLOURS = (_RED, _BLUE, "#2f855a", "#6b46c1")
@@ -37,7 +38,7 @@ def plot_reliability(
     """
     right, confidence = functions.top_class(y_true, probabilities)
     if axes is None:
-        axes = _new_axes(1)[0]
+        axes = _new_pairs(1)[0]
     diagram, histogram = axes
     index = np.clip((confidence * bins).astype(int), 0, bins - 1)
     size = np.bincount(index, minlength=bins)
@@ -85,7 +86,7 @@ def compare_reliability(
     Returns:
         The Matplotlib figure.
     """
-    pairs = _new_axes(len(predictions))
+    pairs = _new_pairs(len(predictions))
     for pair, (title, p) in zip(pairs, predictions.items(), strict=True):
         plot_reliability(y_true, p, bins=bins, title=title, axes=pair)
     for diagram, histogram in pairs[1:]:
@@ -94,20 +95,11 @@ def compare_reliability(
     return pairs[0][0].figure
 
 
-def _new_axes(count: Any) -> Any:
-    import matplotlib.pyplot as plt
-
-    figure, grid = plt.subplots(
-        2,
-        count,
-        figsize=(3.6 * count + 0.4, 5.0),
-        height_ratios=[4, 1],
-        sharex="col",
-        sharey="row",
-        squeeze=False,
-        layout="constrained",
-    )
-    return list(zip(*grid, strict=True))
+def _new_pairs(count: int) -> list[Any]:
+    """Axes of a diagram and a histogram below it, for each of `count`."""
+    size = {"figsize": (3.6 * count + 0.4, 5.0), "height_ratios": [4, 1]}
+    shared = {"sharex": "col", "sharey": "row", "squeeze": False}
+    return list(zip(*new_axes(2, count, **size, **shared), strict=True))
 
 
 def _wilson(hits: Any, size: Any, z: Any = 1.96) -> Any:
@@ -132,7 +124,7 @@ def plot_calibration_curve(cdf_values: Any, *, axes: Any = None) -> Any:
     Returns:
         The Matplotlib figure.
     """
-    axes = axes or _square_axes()
+    axes = axes or new_axes(figsize=(4.2, 4.2))
     curves = cdf_values if isinstance(cdf_values, dict) else {"": cdf_values}
     p = np.linspace(0, 1, 201)
     count = min(np.size(v) for v in curves.values())
@@ -168,7 +160,7 @@ def plot_pit_histogram(
     Returns:
         The Matplotlib figure.
     """
-    axes = axes or _square_axes()
+    axes = axes or new_axes(figsize=(4.2, 4.2))
     values = np.ravel(cdf_values)
     density, edges = np.histogram(values, bins, (0, 1), density=True)
     half = 1.96 * np.sqrt(bins * (1 - 1 / bins) / len(values))
@@ -177,9 +169,3 @@ def plot_pit_histogram(
     axes.axhline(1, color=_GREY, linewidth=1)
     axes.set(xlim=(0, 1), xlabel="F(y)", ylabel="density")
     return axes.figure
-
-
-def _square_axes() -> Any:
-    import matplotlib.pyplot as plt
-
-    return plt.subplots(figsize=(4.2, 4.2), layout="constrained")[1]

@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_likelihood import likelihoods
 from keras_likelihood.likelihoods.checks import check_argument
+from keras_likelihood.plots.axes import new_axes
 
 
 def plot_parameter_maps(
@@ -26,28 +27,23 @@ def plot_parameter_maps(
     Returns:
         The Matplotlib figure.
     """
-    import matplotlib.pyplot as plt
-
-    images, maps = (
-        images or {},
-        {k: np.asarray(v) for k, v in parameters.items()},
-    )
-    columns = [*images.items(), *maps.items()]
-    columns = [(k, v if np.ndim(v) > 2 else v[None]) for k, v in columns]
+    columns = [*(images or {}).items(), *parameters.items()]
+    columns = [(k, v if np.ndim(v) > 2 else np.array([v])) for k, v in columns]
     rows, wide = max(len(values) for _, values in columns), len(columns)
-    options = {"figsize": (1.5 * wide, 1.5 * rows + 0.6), "squeeze": False}
-    figure, grid = plt.subplots(rows, wide, layout="constrained", **options)
+    size = 1.5 * wide, 1.5 * rows + 0.6
+    grid = new_axes(rows, wide, figsize=size, squeeze=False)
     for axes in grid.flat:
         axes.axis("off")
     for at, (name, values) in enumerate(columns):
+        below, is_image = grid[:, at], at < len(images or {})
         style = {"vmin": np.min(values), "vmax": np.max(values)}
-        style["cmap"] = "gray" if at < len(images) else "viridis"
-        for axes, value in zip(grid[:, at], values, strict=False):
+        style["cmap"] = "gray" if is_image else "viridis"
+        for axes, value in zip(below, values, strict=False):
             drawn = axes.imshow(value, **style)
-        grid[0, at].set_title(name)
-        if at >= len(images):
-            figure.colorbar(drawn, ax=list(grid[:, at]), location="bottom")
-    return figure
+        below[0].set_title(name)
+        if not is_image:
+            axes.figure.colorbar(drawn, ax=list(below), location="bottom")
+    return grid[0, 0].figure
 
 
 def plot_extremes(
@@ -64,13 +60,11 @@ def plot_extremes(
     Returns:
         The Matplotlib figure.
     """
-    import matplotlib.pyplot as plt
-
     images, values = np.asarray(images), np.ravel(values)
     fits = len(values) == len(images) >= count
     check_argument("values", values.shape, fits, f"one per image, >= {count}")
     order, side = np.argsort(values, kind="stable"), int(np.ceil(count**0.5))
-    figure, pair = plt.subplots(1, 2, figsize=(8, 4.4), layout="constrained")
+    pair = new_axes(1, 2, figsize=(8, 4.4))
     ends = {"lowest": order[:count], "highest": order[::-1][:count]}
     for axes, (word, chosen) in zip(pair, ends.items(), strict=True):
         tiles = np.full((side**2, *images.shape[1:]), images.max())
@@ -80,7 +74,7 @@ def plot_extremes(
         low, high = np.sort(values[chosen])[[0, -1]]
         axes.set_title(f"{word} {name}: {low:.3g} to {high:.3g}")
         axes.axis("off")
-    return figure
+    return pair[0].figure
 
 
 def plot_nll(
@@ -111,10 +105,7 @@ def plot_nll(
     Returns:
         The Matplotlib figure.
     """
-    import matplotlib.pyplot as plt
-
-    if axes is None:
-        axes = plt.subplots(figsize=(5, 4), layout="constrained")[1]
+    axes = axes or new_axes()
     kind, values = likelihoods.get(likelihood), np.asarray(values, "float32")
     rows = np.tile(np.float32(np.atleast_1d(prediction)), (len(values), 1))
     distribution = kind(rows, **{parameter: values[:, None], **others})

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_likelihood.plots.axes import new_axes
 from keras_likelihood.regularizers import adaptive_weights
 
 _MOST = 2000
@@ -23,12 +24,6 @@ def plot_prior_scales(model: keras.Layer, ax: Any = None) -> Any:
 
     Returns:
         The axes.
-
-    Example:
-
-    ```python
-    plot_prior_scales(model).figure.savefig("scales.png")
-    ```
     """
     weights = adaptive_weights(model)
     if not weights:
@@ -36,7 +31,7 @@ def plot_prior_scales(model: keras.Layer, ax: Any = None) -> Any:
             "`model` must have weights with an adaptive regularizer. "
             f"Received: {model.name} with none"
         )
-    ax = _new_axes() if ax is None else ax
+    ax = ax or new_axes()
     for i, weight in enumerate(weights):
         _scatter(ax, weight, color=f"C{i % 10}")
     ax.set(xscale="log", xlabel="size of the weight")
@@ -58,12 +53,6 @@ def plot_strengths(model: keras.Layer, ax: Any = None) -> Any:
 
     Returns:
         The axes.
-
-    Example:
-
-    ```python
-    plot_strengths(model).figure.savefig("strengths.png")
-    ```
     """
     lines: dict[Any, list[Any]] = {}
     for weight in adaptive_weights(model):
@@ -74,7 +63,7 @@ def plot_strengths(model: keras.Layer, ax: Any = None) -> Any:
             "`model` must have adaptive regularizers and be fitted with them "
             f"in this session. Received: {model.name} without epochs"
         )
-    ax = _new_axes() if ax is None else ax
+    ax = ax or new_axes()
     for history, weights in lines.items():
         more = f" and {len(weights) - 1} more" if len(weights) > 1 else ""
         rows = weights[0].regularizer.source
@@ -84,12 +73,6 @@ def plot_strengths(model: keras.Layer, ax: Any = None) -> Any:
     ax.set(yscale="log", xlabel="epoch", ylabel="factor of Keras' L1 or L2")
     ax.legend()
     return ax
-
-
-def _new_axes() -> Any:
-    import matplotlib.pyplot as plt
-
-    return plt.subplots(figsize=(5, 4), layout="constrained")[1]
 
 
 def _scatter(ax: Any, weight: Any, color: str) -> None:

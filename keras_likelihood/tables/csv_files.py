@@ -30,7 +30,7 @@ class CsvFile:
         self._path = path
         self._encoding = self._find_encoding()
         self._separator = self._find_separator()
-        head = list(itertools.islice(self._lines(), 100))
+        head = list(itertools.islice(self.lines(), 100))
         self._has_names = bool(head) and _has_names(head)
         if len(head) <= self._has_names:
             raise ValueError(f"{path}: the file contains no rows")
@@ -47,7 +47,7 @@ class CsvFile:
 
         Columns are float64 if all cells are numbers, otherwise objects.
         """
-        lines = self._lines()
+        lines = self.lines()
         if self._has_names:
             next(lines)
         width, begin = len(self.names), 0
@@ -99,7 +99,7 @@ class CsvFile:
 
         `changes` maps row numbers to new cells of the column `target`.
         """
-        lines = self._lines()
+        lines = self.lines()
         place = self.names.index(target)
         coding = self._encoding.removesuffix("-sig")
         with open(path, "w", newline="", encoding=coding) as file:
@@ -137,7 +137,8 @@ class CsvFile:
                 return separator
         return ","
 
-    def _lines(self) -> Iterator[list[str]]:
+    def lines(self) -> Iterator[list[str]]:
+        """The texts of each row that is not empty, and first of a header."""
         try:
             with self._open() as file:
                 rows = csv.reader(file, delimiter=self._separator)

@@ -126,10 +126,10 @@ def test_files_of_other_labels_are_refused(tmp_path, decisions):
     with pytest.raises(ValueError, match="needs the columns index, decision"):
         kl.auditing.apply(LABELS, decisions)
     write(decisions, [])
-    with pytest.raises(ValueError, match="at least one decision.*in 0 row"):
+    with pytest.raises(ValueError, match="contains no rows"):
         kl.auditing.apply(LABELS, decisions)
     decisions.write_bytes(b"\xff\xfe\x00\x80")
-    with pytest.raises(ValueError, match="not a .csv"):
+    with pytest.raises(ValueError, match="must be plain text"):
         kl.auditing.apply(LABELS, decisions)
     with pytest.raises(FileNotFoundError):
         kl.auditing.apply(LABELS, tmp_path / "none.csv")

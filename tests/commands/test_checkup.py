@@ -117,7 +117,7 @@ def test_what_cannot_be_checked_is_said(files, tmp_path, capsys):
         return refusal(*fixed, "--data", data, **options)
 
     assert "at least 20" in words(tmp_path / "few.npz", statuses=(1,))
-    assert "(15, 4)" in words(tmp_path / "wide.npz", statuses=(1,))
+    assert "(30, 4)" in words(tmp_path / "wide.npz", statuses=(1,))
     assert "whole numbers" in words(files / "numbers.npz", statuses=(1,))
     assert "no such file" in words(tmp_path / "none.npz", statuses=(2,))
     assert not page.exists()

@@ -21,6 +21,20 @@ def table(tmp_path):
     return tmp_path / "data.npz"
 
 
+COMMAND = """
+import os, sys, time, types
+from keras_likelihood import cli
+from keras_likelihood.backend.files import replacing
+def run(args):
+    {body}
+place = "keras_likelihood.commands.demo"
+sys.modules[place] = types.SimpleNamespace(run=run)
+sys.argv = ["keras-likelihood", "demo", *{options}]
+sys.exit(cli.main())
+"""
+"""A program whose command does something else, and needs no Keras."""
+
+
 @pytest.mark.parametrize(
     "arguments, status, words",
     [
@@ -207,18 +221,12 @@ def test_ctrl_c_is_clean_from_the_first_moment(table, module, error):
     assert line.endswith(": interrupted; unfinished files were removed")
 
 
-def test_a_closed_pipe_is_no_traceback(table):
+def test_a_closed_pipe_is_no_traceback():
     """As in `keras-likelihood ... | head -0`."""
-    program = (
-        "import os, sys; from keras_likelihood import cli;"
-        "from keras_likelihood.commands import detect;"
-        "detect.run = lambda args: args.console.say('text') or 0;"
-        f"sys.exit(cli.main(['detect', {str(table)!r}]))"
-    )
+    program = COMMAND.format(body="args.console.say('text')", options=[])
     reading, writing = os.pipe()
     os.close(reading)
-    # Printing does not need Keras.
-    arguments = [sys.executable, "-c", program, "-m", "keras_likelihood"]
+    arguments = [sys.executable, "-c", program]
     found = subprocess.run(arguments, stdout=writing, stderr=subprocess.PIPE)
     os.close(writing)
     assert found.returncode == 1
@@ -240,35 +248,19 @@ def test_warnings_are_one_line(table, capsys, monkeypatch):
     assert capsys.readouterr().err == "warning: long warning\n"
 
 
-def test_the_demo_replaces_its_own_files_only(tmp_path, capsys, monkeypatch):
-    from keras_likelihood.commands import demo
-
-    monkeypatch.setattr(demo, "_tell", lambda *_: [])
-    page, stories = tmp_path / "demo_audit.html", tmp_path / "demo.html"
-    for path in (page, stories):
-        path.write_bytes(b"precious")
+def test_the_demo_overwrites_nothing(tmp_path, capsys):
+    for name in ("demo_audit.html", "demo.html"):
+        (tmp_path / name).write_bytes(b"precious")
         assert "--force" in refusal(capsys, "demo", "--output", tmp_path)
-        assert path.read_bytes() == b"precious"
-        path.write_text(f"<title>{demo.TITLE}</title>")
-    assert cli.main(["demo", "--output", str(tmp_path)]) == 0
-    assert "keras-likelihood demo" in stories.read_text()
-    # The command recognises its own page.
-    assert cli.main(["demo", "--output", str(tmp_path)]) == 0
-
-
-PRINTS = (
-    "import sys; from keras_likelihood import cli;"
-    "from keras_likelihood.commands import detect;"
-    "detect.run = lambda args: args.console.say('text' * 9999) or 0;"
-    "sys.argv = ['keras-likelihood', 'detect', 'data.npz', *{options}];"
-    "sys.exit(cli.main())"
-)
+        assert (tmp_path / name).read_bytes() == b"precious"
+        (tmp_path / name).unlink()
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
 @pytest.mark.parametrize("where", ["full", "closed"])
 def test_an_output_that_cannot_be_written_is_one_line(options, where):
-    program = PRINTS.format(options=options)
+    body = "args.console.say('text' * 9999)"
+    program = COMMAND.format(body=body, options=options)
     ending = "> /dev/full" if where == "full" else ">&-"
     found = subprocess.run(
         ["/bin/sh", "-c", f'"$0" -c "$1" {ending}', sys.executable, program],
@@ -282,14 +274,8 @@ def test_an_output_that_cannot_be_written_is_one_line(options, where):
 
 
 def test_log_lines_of_backends_are_dropped():
-    program = (
-        "import os, sys; from keras_likelihood import cli;"
-        "from keras_likelihood.commands import detect;"
-        "detect.run = lambda args: os.write(2, b'I0000 00 a.cc] x\\n') "
-        "and print('ours', file=sys.stderr);"
-        "sys.argv = ['keras-likelihood', 'detect', 'data.npz'];"
-        "sys.exit(cli.main())"
-    )
+    body = "os.write(2, b'I0000 00 a.cc] x\\n'); print('ours', file=sys.stderr)"
+    program = COMMAND.format(body=body, options=[])
     found = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True
     )
@@ -297,18 +283,8 @@ def test_log_lines_of_backends_are_dropped():
 
 
 def test_sigterm_leaves_no_file(tmp_path):
-    program = (
-        "import sys, time; from keras_likelihood import cli;"
-        "from keras_likelihood.commands import detect;"
-        "from keras_likelihood.backend.files import replacing\n"
-        "def run(args):\n"
-        "    with replacing('scores.csv') as temporary:\n"
-        "        print('writing', flush=True)\n"
-        "        time.sleep(60)\n"
-        "detect.run = run\n"
-        "sys.argv = ['keras-likelihood', 'detect', 'data.npz']\n"
-        "sys.exit(cli.main())"
-    )
+    body = "with replacing('scores.csv'): print('writing', flush=True); "
+    program = COMMAND.format(body=f"{body}time.sleep(60)", options=[])
     process = subprocess.Popen(
         [sys.executable, "-c", program],
         cwd=tmp_path,
@@ -321,7 +297,7 @@ def test_sigterm_leaves_no_file(tmp_path):
     process.terminate()
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert errors == "detect: interrupted; unfinished files were removed\n"
+    assert errors == "demo: interrupted; unfinished files were removed\n"
     assert not list(tmp_path.iterdir())
 
 

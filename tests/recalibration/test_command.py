@@ -8,7 +8,7 @@ import pytest
 
 import keras_likelihood as kl
 from keras_likelihood import cli
-from keras_likelihood.commands import recalibrate as command
+from keras_likelihood.commands.options import RECALIBRATORS
 from tests.refusals import refusal
 
 pytestmark = pytest.mark.usefixtures("step_by_step")
@@ -42,7 +42,7 @@ def test_model_table_and_file(tmp_path, capsys):
     assert status == 0
     printed = capsys.readouterr().out
     changing = ("vector", "matrix")
-    for short in ("none", *command.METHODS, "auto chose"):
+    for short in ("none", *RECALIBRATORS, "auto chose"):
         assert (f"\n{short}" in f"\n{printed}") == (short not in changing)
     assert "150 rows of the test data" in printed
     p = keras.models.load_model(tmp_path / "calibrated.keras").predict(
@@ -102,6 +102,17 @@ def test_scores_are_those_of_rows_that_no_fit_has_seen(tmp_path, capsys):
     np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-5)
     assert call(*options[:2], "--method", "matrix") == 2
     assert "--change-classes allows" in capsys.readouterr().err
+
+
+def test_outputs_of_a_regressor_are_recalibrated(tmp_path, capsys):
+    x, *_ = arrays(60)
+    data = {"prediction": x[:, 0], "scale": np.ones(60), "y": x[:, 0] + x[:, 1]}
+    np.savez(tmp_path / "val.npz", **(data | {"scale": 9 * data["scale"]}))
+    options = ("--data", tmp_path / "val.npz", "--method", "global")
+    assert call(*options, "--output", tmp_path / "out.npz") == 0
+    assert "The NLL fell" in capsys.readouterr().out
+    scale = np.load(tmp_path / "out.npz")["scale"]
+    assert scale.shape == (60,) and (scale < 2).all()
 
 
 def test_outputs_have_the_name_they_were_given(tmp_path, capsys):

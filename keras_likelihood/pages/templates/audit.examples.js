@@ -1,3 +1,5 @@
+// More are shown for a single example.
+const SHOWN_FEATURES = 6;
 const SIGNS = { right: "\u2713", wrong: "\u2717", unsure: "?" };
 
 function image(row) {
@@ -59,7 +61,7 @@ function judge(row) {
 
 // The first few features as `name: value`, and the most unusual one.
 function features(row) {
-  const first = data.features.slice(0, data.shown_features);
+  const first = data.features.slice(0, SHOWN_FEATURES);
   const parts = first.map(({ name }, at) => {
     const css = row.marked.includes(at) ? "marked" : "";
     return element("span", css, element("i", {}, `${name}: `), feature(row, at));
