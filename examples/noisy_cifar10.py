@@ -29,8 +29,18 @@ else:
 
 # A pre-activation ResNet-18.
 inputs = keras.Input(x.shape[1:], dtype="uint8")
-strong = kl.layers.ImageView(warp=0.15, color=0.5, erase=x.shape[1] // 2)
-h = kl.layers.TwoViews(kl.layers.ImageView(), strong)(inputs)
+moves = [
+    layers.RandomFlip("horizontal"),
+    layers.RandomTranslation(0.125, 0.125, "reflect", "nearest"),
+]
+changes = [
+    layers.RandomRotation(0.04, "reflect", "nearest"),
+    layers.RandomBrightness(0.5),
+    layers.RandomContrast(0.5),
+    layers.RandomErasing(scale=(0.25, 0.25), fill_value=128),
+]
+weak, strong = keras.Sequential(moves), keras.Sequential([*moves, *changes])
+h = kl.layers.TwoViews(weak, strong)(inputs)
 
 
 def conv(n, size=3, stride=1):

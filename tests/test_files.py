@@ -9,14 +9,10 @@ import numpy as np
 import pytest
 
 import keras_likelihood as kl
-from keras_likelihood.backend.files import (
-    map_array,
-    open_regular,
-    read_arrays,
-    replacing,
-)
+from keras_likelihood.backend.files import map_array, open_regular, replacing
 from keras_likelihood.ensembles.member_networks import MemberNetworks
 from keras_likelihood.reading import load_model
+from keras_likelihood.reading.archives import read_arrays
 
 
 def npz(path, save=np.savez, **arrays):

@@ -1,15 +1,13 @@
-"""Reads files of unknown origin, and replaces files atomically."""
+"""Opens files of unknown origin, and replaces files atomically."""
 
 import contextlib
-import json
 import math
 import os
 import pathlib
 import secrets
 import shutil
 import stat
-import zipfile
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import IO, Any, TypeAlias
 
 import numpy as np
@@ -17,13 +15,6 @@ import numpy as np
 from keras_likelihood.backend.types import Array
 
 Path: TypeAlias = str | os.PathLike[str]
-
-LARGEST_RATIO = 100
-"""An archive may unpack to this many times its size."""
-_SMALL = 2**26
-"""Bytes to which every archive may unpack."""
-_SIZES = ("classes", "components", "hidden", "knots", "num_examples", "units")
-"""Arguments that determine the sizes of weights, beside `members`."""
 
 
 class FileError(ValueError):
@@ -66,7 +57,9 @@ def reading(path: Path, kind: str) -> Iterator[None]:
         ) from error
 
 
-def _header(file: Any, size: int) -> tuple[tuple[int, ...], str, np.dtype[Any]]:
+def npy_header(
+    file: Any, size: int
+) -> tuple[tuple[int, ...], str, np.dtype[Any]]:
     """Shape, order and dtype of an `.npy` with `size` bytes."""
     formats = np.lib.format
     try:
@@ -97,119 +90,11 @@ def map_array(file: IO[bytes], path: Path) -> Array:
     """A memory map of an open `.npy`, writable if the file is."""
     with reading(path, "an .npy of numbers"):
         size = os.fstat(file.fileno()).st_size
-        shape, order, dtype = _header(file, size)
+        shape, order, dtype = npy_header(file, size)
         mode: Any = "r+" if file.writable() else "r"
         if not math.prod(shape):
             return np.zeros(shape, dtype)
         return np.memmap(file, dtype, mode, file.tell(), shape, order)  # type: ignore[call-overload]
-
-
-def read_arrays(
-    path: Path,
-    names: Collection[str] | None = None,
-    *,
-    file: IO[bytes] | None = None,
-    size: int | None = None,
-) -> dict[str, Array]:
-    """The arrays of an `.npz`, by default all.
-
-    Nothing is unpacked before the sizes and headers have been checked. `file`
-    is the archive if it is part of the file at `path`, of `size` bytes.
-    """
-    with _opened(path, file) as content, reading(path, "an .npz archive"):
-        with zipfile.ZipFile(content) as archive:
-            check_sizes(archive, path, size or os.path.getsize(path))
-            return {
-                name: _read_entry(archive, entry)
-                for entry in archive.infolist()
-                if (name := entry.filename.removesuffix(".npy"))
-                and (names is None or name in names)
-            }
-
-
-def _opened(path: Path, file: IO[bytes] | None) -> Any:
-    return open_regular(path) if file is None else contextlib.nullcontext(file)
-
-
-def array_names(path: Path) -> list[str]:
-    """Names of the arrays in an `.npz`."""
-    with open_regular(path) as file, reading(path, "an .npz archive"):
-        with zipfile.ZipFile(file) as archive:
-            return [n.removesuffix(".npy") for n in archive.namelist()]
-
-
-def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Array:
-    with archive.open(entry) as file:
-        shape, order, dtype = _header(file, entry.file_size)
-        array = np.empty(math.prod(shape), dtype)
-        if array.nbytes:
-            left = memoryview(array.view("uint8").data)
-            while left and (count := file.readinto(left)):  # type: ignore[attr-defined]
-                left = left[count:]
-            if left:
-                raise ValueError(f"{len(left)} bytes are missing")
-        # The checksum is compared at the end of the entry.
-        file.read(1)
-    return array.reshape(shape, order=order)  # type: ignore[call-overload]
-
-
-def check_sizes(archive: zipfile.ZipFile, path: Path, size: int) -> None:
-    """Raises an error if an archive unpacks to far more than its size."""
-    unpacked = sum(entry.file_size for entry in archive.infolist())
-    if unpacked > max(_SMALL, LARGEST_RATIO * size):
-        raise FileError(
-            f"{os.fspath(path)}: an archive must not unpack to more than "
-            f"{LARGEST_RATIO} times its size. If you trust it, unpack it and "
-            f"save it without compression. Received: {unpacked / 1e6:,.0f} MB "
-            f"in {size / 1e6:,.1f} MB"
-        )
-
-
-def check_model(
-    path: Path, *, file: IO[bytes] | None = None, size: int | None = None
-) -> None:
-    """Raises an error if a `.keras` file is damaged or needs too much memory.
-
-    Layers and tables of this package must fit the stored weights, because they
-    are built before the weights are read. See `read_arrays` for the arguments.
-    """
-    with _opened(path, file) as content, reading(path, "a .keras archive"):
-        with zipfile.ZipFile(content) as archive:
-            check_sizes(archive, path, size or os.path.getsize(path))
-            if damaged := archive.testzip():
-                raise ValueError(f"the checksum of {damaged!r} is wrong")
-            stored = sum(
-                entry.file_size
-                for entry in archive.infolist()
-                if entry.filename.endswith((".h5", ".npz"))
-            )
-            for name, size in _own_sizes(
-                json.loads(archive.read("config.json"))
-            ):
-                if size > stored:
-                    raise FileError(
-                        f"{os.fspath(path)}: the layers must fit the stored "
-                        f"weights of {stored} bytes. Use another copy. "
-                        f"Received: {name}={size}"
-                    )
-
-
-def _own_sizes(part: Any) -> Iterator[tuple[str, int]]:
-    """Names and values of the sizes in configs of this package's classes."""
-    if isinstance(part, dict):
-        name, own = str(part.get("registered_name")), part.get("config")
-        if name.startswith("keras_likelihood>") and isinstance(own, dict):
-            yield "members", (members := _largest(own.get("members")))
-            for size in _SIZES:
-                yield size, members * _largest(own.get(size))
-        part = [*part.values()]
-    for child in part if isinstance(part, list) else ():
-        yield from _own_sizes(child)
-
-
-def _largest(value: Any) -> int:
-    numbers = (v for v in np.ravel(value) if isinstance(v, int | np.integer))
-    return max(map(int, numbers), default=1)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from keras_likelihood.backend import files
 from keras_likelihood.backend.files import Path
 from keras_likelihood.backend.types import Array
 from keras_likelihood.tables.columns import as_numbers, as_words, refuse_nan
@@ -154,7 +153,9 @@ def read_arrays(
     Every array must have at least one row of finite numbers; `x` may also be
     text. With `missing`, NaN is a missing value in a table `x`.
     """
-    names = files.array_names(path)
+    from keras_likelihood.reading import archives
+
+    names = archives.array_names(path)
     if not set(names) >= set(required):
         needed = " and ".join(f"`{name}`" for name in required)
         raise CommandError(
@@ -162,7 +163,7 @@ def read_arrays(
             "`numpy.savez('data.npz', x=x, y=y)` writes them. "
             f"Received: {sorted(names)}"
         )
-    arrays = files.read_arrays(path, (*required, *optional))
+    arrays = archives.read_arrays(path, (*required, *optional))
     return {
         name: _checked(path, name, values, missing and name == "x")
         for name, values in arrays.items()

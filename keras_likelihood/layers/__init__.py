@@ -11,11 +11,10 @@ from keras_likelihood.layers.parameter_layers import (
     GlobalParameter,
     PredictedParameter,
 )
-from keras_likelihood.layers.views import ImageView, TwoViews
+from keras_likelihood.layers.views import TwoViews
 
 __all__ = [
     "GlobalParameter",
-    "ImageView",
     "LikelihoodHead",
     "PredictedParameter",
     "QuantilesHead",

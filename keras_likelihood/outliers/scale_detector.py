@@ -27,6 +27,7 @@ from keras_likelihood.losses import LikelihoodLoss
 from keras_likelihood.models import LikelihoodModel
 from keras_likelihood.outliers.detector import OutlierDetector
 from keras_likelihood.outliers.standardising import measure, standardise
+from keras_likelihood.reading import archives
 
 
 @serializable
@@ -152,7 +153,7 @@ class ScaleDetector(OutlierDetector):
             tempfile.TemporaryDirectory() as folder,
         ):
             size = os.path.getsize(path)
-            files.check_sizes(file, path, size)
+            archives.check_sizes(file, path, size)
             about = json.loads(file.read("detector.json"))
             if about["detector"] != cls.__name__:
                 raise files.FileError(
@@ -161,10 +162,10 @@ class ScaleDetector(OutlierDetector):
                 )
             detector = cls(**about["options"])
             content = io.BytesIO(file.read("arrays.npz"))
-            arrays = files.read_arrays(path, names, file=content, size=size)
+            arrays = archives.read_arrays(path, names, file=content, size=size)
             model = file.extract("model.keras", folder)
             with open(model, "rb") as saved:
-                files.check_model(path, file=saved, size=size)
+                archives.check_model(path, file=saved, size=size)
             # The options of `compile` depend on the backend.
             detector.model_ = keras.saving.load_model(model, compile=False)
             detector.threshold_ = float(about["threshold"])

@@ -9,10 +9,11 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_likelihood.backend.files import check_model, reading
+from keras_likelihood.backend.files import reading
 from keras_likelihood.backend.types import Tensor
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.models import LikelihoodModel
+from keras_likelihood.reading.archives import check_model
 
 
 def load_model(model: Any) -> keras.Model:
