@@ -1,6 +1,7 @@
 """A likelihood parameter with one learned value per training example."""
 
 import dataclasses
+import json
 import numbers
 import threading
 from collections.abc import Iterable
@@ -15,14 +16,18 @@ from keras_likelihood.backend.files import Path
 from keras_likelihood.backend.processes import gather_replicas, replica_count
 from keras_likelihood.backend.registration import FromArguments, serializable
 from keras_likelihood.backend.types import Array, Shape, Tensor
-from keras_likelihood.data_parameters import saved_rows
 from keras_likelihood.data_parameters.file_table import FileTable
-from keras_likelihood.data_parameters.memory_table import MemoryTable
-from keras_likelihood.data_parameters.refusals import Counts
 from keras_likelihood.data_parameters.sparse_rms_prop import (
     RunningMean,
     SparseRMSProp,
     SparseSGD,
+)
+from keras_likelihood.data_parameters.stored_rows import (
+    Counts,
+    MemoryTable,
+    check_about,
+    check_state,
+    in_parts,
 )
 from keras_likelihood.likelihoods.checks import check_argument
 
@@ -104,7 +109,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         self.constraint = constraint and constraints.get(constraint)
         self.dimension, self.fallback = dimension, fallback
         self.optimizer = optimizer
-        self.table: Any = table or MemoryTable()
+        self.table: Any = table
         self.name: str | None = None
         self.built = False
         self._likelihood: Any = None
@@ -164,7 +169,10 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         rows = (self.num_examples, len(self._rule.columns), size)
         # The entries of a vector are adjacent in a row, so vectors repeat.
         self._origin = np.resize(self._constraint.inverse(self.start), shape)
-        self.table = self.table.build(rows, name, self._about())
+        if self.table is None:
+            self.table = MemoryTable(rows, name)
+        else:
+            self.table = self.table.build(rows, name, self._about())
         # JAX numbers rows with 32 bits.
         fits = keras.backend.backend() != "jax" or self.num_examples < 2**31
         allowed = "below 2**31 on JAX"
@@ -207,16 +215,14 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         """Arrays for the file of a model: the variables and what they are."""
         # The rows of a file need not fit in memory.
         values = [getattr(v, "rows", v.numpy)() for v in self.variables]
-        return {
-            "about": saved_rows.pack(self._about()),
-            **{str(number): value for number, value in enumerate(values)},
-        }
+        about = np.frombuffer(json.dumps(self._about()).encode(), "uint8")
+        return {"about": about, **{str(i): v for i, v in enumerate(values)}}
 
     def restore(self, saved: dict[str, Array]) -> None:
         """Assigns the result of `saved`, after checking it."""
         path, variables = f"The saved data {self.name}", self.variables
-        about = saved_rows.unpack(saved.get("about", saved_rows.pack({})))
-        saved_rows.check_about(self._about(), about, path)
+        about = json.loads(np.asarray(saved["about"], "uint8").tobytes())
+        check_about(self._about(), about, path)
         values = [saved[key] for key in sorted(saved.keys() - {"about"})]
         shapes = [tuple(getattr(v, "saved_shape", v.shape)) for v in variables]
         received = [np.shape(value) for value in values]
@@ -228,8 +234,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
                 f"shapes {shapes}. Received: {received}"
             )
         rows = values[0].reshape(self.table.shape)
-        parts = saved_rows.in_parts(rows)
-        saved_rows.check_state(parts, self._rule.columns, path)
+        check_state(in_parts(rows), self._rule.columns, path)
         for variable, value in zip(variables, values, strict=True):
             variable.assign(value)
 
@@ -312,7 +317,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         rows = np.array(_select(self._view(), index))
         part = rows.reshape(-1, *self.table.shape[1:])
         path = getattr(self.table, "path", f"The data {self.name}")
-        saved_rows.check_state([part], self._rule.columns, path)
+        check_state([part], self._rule.columns, path)
         return rows
 
     def _to_values(self, state: Array) -> Array:
@@ -337,7 +342,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
     def update_mean(self) -> None:
         """Updates the mean, in one pass, if it is the fallback."""
         if self.fallback == "mean":
-            parts = map(self._to_values, saved_rows.in_parts(self._view()))
+            parts = map(self._to_values, in_parts(self._view()))
             total: Any = sum(values.sum(0, "float64") for values in parts)
             self._mean.assign((total / self.num_examples).reshape(-1))
 
@@ -363,7 +368,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
                 "`index` must be one-dimensional and select at least one row. "
                 f"Received: rows of shape {numbers.shape}"
             )
-        parts = saved_rows.in_parts(self._view(), numbers)
+        parts = in_parts(self._view(), numbers)
         return self._replace_table(len(numbers), parts)
 
     def _replace_table(

@@ -24,7 +24,10 @@ from keras_likelihood.backend.files import (
 )
 from keras_likelihood.backend.processes import replica_count
 from keras_likelihood.backend.types import Array, Tensor
-from keras_likelihood.data_parameters.saved_rows import check_about, check_state
+from keras_likelihood.data_parameters.stored_rows import (
+    check_about,
+    check_state,
+)
 
 _FORMAT = "keras_likelihood table 3"
 _LONGEST = 2**20

@@ -70,7 +70,7 @@ def indexed(y: Any, *, index: Any = None) -> Any:
 
 def split_index(y: Any, sample_weight: Any = None) -> tuple[Any, Any, Any]:
     """`(y, sample_weight, index)`; `index` is `None` for plain targets."""
-    if not _has_index(y):
+    if not has_index(y):
         return y, sample_weight, None
     if isinstance(sample_weight, dict) and TARGET in sample_weight:
         # Keras requires weights in the structure of `y`, and repeats a single
@@ -79,20 +79,26 @@ def split_index(y: Any, sample_weight: Any = None) -> tuple[Any, Any, Any]:
     return y[TARGET], sample_weight, y[INDEX]
 
 
-def carries_index(x: Any, y: Any = None) -> bool | None:
-    """Whether the targets of `fit(x, y)` contain an index.
+def indices(x: Any, y: Any = None) -> list[Any] | None:
+    """The indices in the targets of `fit(x, y)`: one, or one per output.
 
     It is `None` if only reading the data would tell, as for a generator.
     """
     if y is None:
         is_batches = isinstance(x, keras.utils.PyDataset)
         batch = x[0] if is_batches else getattr(x, "element_spec", None)
-        if isinstance(batch, list | tuple) and len(batch) > 1:
-            y = batch[1]
-    return None if y is None else _has_index(y)
+        if not isinstance(batch, list | tuple) or len(batch) < 2:
+            return None
+        y = batch[1]
+    if has_index(y):
+        return [y[INDEX]]
+    parts = y.values() if isinstance(y, dict) else y
+    nested = isinstance(y, dict | list | tuple)
+    return [part[INDEX] for part in parts if has_index(part)] if nested else []
 
 
-def _has_index(y: Any) -> bool:
+def has_index(y: Any) -> bool:
+    """Whether targets come from `indexed`."""
     return isinstance(y, dict) and INDEX in y
 
 

@@ -11,7 +11,8 @@ from keras_likelihood.backend.types import Shape
 from keras_likelihood.data_parameters.indexed import (
     INDEX,
     TARGET,
-    carries_index,
+    has_index,
+    indices,
 )
 from keras_likelihood.likelihoods.output import (
     align_target,
@@ -86,7 +87,7 @@ def standardize_weights(
     Keras needs weights in the structure of the targets, which are dicts if they
     come from `kl.indexed`.
     """
-    if class_weight is not None and carries_index(x, y):
+    if class_weight is not None and indices(x, y):
         raise ValueError(
             "`class_weight` must be None with `kl.indexed`. Pass the weights "
             "of the examples as `sample_weight`. "
@@ -96,33 +97,16 @@ def standardize_weights(
     by_output = isinstance(sample_weight, dict | list | tuple) or (
         len(getattr(sample_weight, "shape", ())) > 1
     )
-    if by_output and carries_index(None, y):
+    if by_output and has_index(y):
         # The weights of the index are unused.
         unused = np.zeros(len(y[INDEX]), "float32")
         sample_weight = {INDEX: unused, TARGET: sample_weight}
     return x, y, sample_weight, class_weight
 
 
-def _parts(y: Any) -> list[Any]:
-    """The targets of each output, or all of them with one index."""
-    if isinstance(y, dict):
-        return [y] if INDEX in y else list(y.values())
-    return list(y) if isinstance(y, list | tuple) else [y]
-
-
-def lacks_index(x: Any, y: Any) -> bool:
-    """Whether neither the targets nor those of any output have an index."""
-    if carries_index(x, y) is not False:
-        return False
-    return not any(carries_index(None, part) for part in _parts(y))
-
-
 def refuse_new_rows(y: Any) -> None:
     """Raises an error for validation targets with the default numbers."""
-    for part in _parts(y):
-        if not carries_index(None, part):
-            continue
-        index = keras.ops.convert_to_numpy(part[INDEX])
+    for index in map(keras.ops.convert_to_numpy, indices(None, y) or ()):
         if np.array_equal(index, np.arange(len(index))):
             raise ValueError(
                 "The rows of a `DataParameter` belong to the training "

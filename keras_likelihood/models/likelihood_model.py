@@ -16,6 +16,7 @@ from keras_likelihood.backend.private import (
     functional_model_class,
 )
 from keras_likelihood.backend.registration import serializable
+from keras_likelihood.data_parameters.indexed import indices
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.models import fit_arguments, own_callbacks
 from keras_likelihood.models.adapted_heads import (
@@ -212,7 +213,7 @@ class LikelihoodModel(LikelihoodStep):
         given = bound.arguments
         fit_arguments.build_model(self, given.get("x"))
         own = self.data_parameters.values()
-        if own and fit_arguments.lacks_index(given.get("x"), given.get("y")):
+        if own and indices(given.get("x"), given.get("y")) == []:
             next(iter(own)).require_rows(None)
         self._check_targets(**given)
         validation = given.get("validation_data")

@@ -7,7 +7,7 @@ from keras import ops
 
 import keras_likelihood as kl
 from keras_likelihood.data_parameters import SparseRMSProp
-from keras_likelihood.data_parameters.indexed import carries_index
+from keras_likelihood.data_parameters.indexed import indices
 
 # What `fit` computes is the same; XLA takes seconds to compile it.
 JIT = keras.backend.backend() == "jax"
@@ -240,7 +240,7 @@ class TestRefusals:
         with pytest.raises(ValueError, match="without an index"):
             model.fit(x, y, verbose=0)
         # Only the step reveals whether a generator has an index.
-        assert carries_index(iter([(x, y)])) is None
+        assert indices(iter([(x, y)])) is None
         with pytest.raises(ValueError, match="without an index"):
             model.train_on_batch(x, y)
         assert not scale.state().any()
