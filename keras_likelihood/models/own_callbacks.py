@@ -5,17 +5,10 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_likelihood.backend.training_rows import (
-    is_arrays,
-    split_batches,
-    split_rows,
-    split_stratified,
-)
 from keras_likelihood.regularizers.learn_scales import (
     LearnScales,
     learned_weights,
 )
-from keras_likelihood.regularizers.leave_one_out import LinearModel
 from keras_likelihood.regularizers.noise_prior import attach_noise_prior
 from keras_likelihood.regularizers.report import adaptive_weights
 
@@ -39,7 +32,7 @@ def add_own_callbacks(model: Any, given: dict[str, Any]) -> None:
         learners = [model.__dict__.setdefault("_learn_scales", LearnScales())]
         own += learners
     for learner in learners:
-        _give_rows(model, learner, given)
+        learner.use_rows_of_fit(model, given)
         if isinstance(learner.held_out, tuple | list):
             model._check_targets(*learner.held_out[1:])
     # Callbacks only see log values that earlier callbacks added.
@@ -47,41 +40,6 @@ def add_own_callbacks(model: Any, given: dict[str, Any]) -> None:
     for callback in own if is_list else ():
         callback.set_model(model)
         callbacks.append(callback)
-
-
-def _give_rows(model: Any, learner: Any, given: Any) -> None:
-    names = ("x", "y", "sample_weight")
-    rows, held_out = tuple(map(given.get, names)), given.get("validation_data")
-    share, is_split = learner.share, given.get("validation_split")
-    source = "validation rows"
-    if share is None and held_out is None and learner.held_out is None:
-        share = 0.1 if not is_split and _needs_held_out_rows(model) else None
-    if share is not None and is_arrays(rows[0]):
-        rows, held_out = split_stratified(rows, rows[1], share, learner.seed)
-        given.update(zip(names, rows, strict=True))
-        source = f"{len(keras.tree.flatten(held_out)[0])} training rows"
-        learner.say_once(source, given.get("verbose"))
-    elif learner.share is not None:
-        raise ValueError(
-            "`LearnScales(held_out=...)` with a fraction needs arrays. For "
-            "a dataset, pass held-out rows. "
-            f"Received: held_out={share} and {type(rows[0]).__name__}"
-        )
-    elif share is not None and (parts := split_batches(rows[0])) is not None:
-        given["x"], held_out = parts
-        rows, source = (given["x"], None, None), "every tenth batch"
-        learner.say_once(source, given.get("verbose"))
-    elif is_split and held_out is None and is_arrays(rows[0]):
-        rows, held_out = split_rows(rows, is_split)
-    learner.use_rows(rows, held_out, source)
-
-
-def _needs_held_out_rows(model: Any) -> bool:
-    """Whether `fit` holds out rows that choose the regularizers' strength."""
-    if not model.built or model.data_parameters:
-        return False
-    weights = learned_weights(model)
-    return bool(weights) and LinearModel.of(model, weights) is None
 
 
 def expect_learned_scales(model: Any) -> None:

@@ -1,6 +1,7 @@
 """Base class of regularizers with a learned strength."""
 
 import math
+import types
 import warnings
 from typing import Any
 
@@ -10,16 +11,16 @@ from keras import ops
 
 from keras_likelihood.backend.types import Array, Shape, Tensor
 from keras_likelihood.likelihoods.checks import check_argument
-from keras_likelihood.regularizers.one_per_weight import OnePerWeight
 
 _CHOICES = {
     "group": ("model", "tensor", "weight"),
     "objective": ("predictive", "joint"),
 }
 _LEAST = {"num_examples": 1, "initial_scale": 0}
+_ATTENTION_PARTS = {"query", "key", "value", "attention_output"}
 
 
-class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
+class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
     """Negative log-likelihood of the weights under a prior with a scale.
 
         penalty = sum_j -log p(w_j | scale) / num_examples
@@ -71,7 +72,15 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
         name: str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(name=name, **kwargs)
+        super().__init__(name=name, autocast=False, **kwargs)
+        # Keras does not track the attributes of a plain namespace.
+        self._owned = types.SimpleNamespace(weight=None)
+        self._shape: Shape | None = None
+        self.is_learned = False
+        """Whether a `LearnScales` callback learns the scales."""
+        self.source = ""
+        self.history: list[float] = []
+        self._copies = Copies(name="copies")
         self.group, self.objective = group, objective
         for name, allowed in _CHOICES.items():
             value = getattr(self, name)
@@ -103,7 +112,7 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
 
     def build(self, weight_shape: Shape) -> None:
         """Makes the scales of a weight of this shape."""
-        shape = self._links.shape = tuple(weight_shape)
+        shape = self._shape = tuple(weight_shape)
         start = math.log(self.initial_scale or 1.0)
 
         def add(
@@ -126,6 +135,57 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
         self.terms = add("terms", self.num_examples or 0.0)
         self.log_precision = add("log_precision", 0.0)
 
+    def get_build_config(self) -> dict[str, Any] | None:
+        if self._shape is None:
+            return None
+        owners = (self, *self._copies.made)
+        return {"weight_shapes": [list(owner._shape) for owner in owners]}
+
+    def build_from_config(self, config: dict[str, Any]) -> None:
+        first, *others = config["weight_shapes"]
+        self.build(tuple(first))
+        for shape in others:
+            self._copy(shape)
+
+    def _copy(self, shape: Shape) -> Any:
+        copy = type(self).from_config(self.get_config())
+        copy.build(tuple(shape))
+        self._copies.made.append(copy)
+        return copy
+
+    def claim(self, weight: Tensor) -> Any:
+        """The object that regularizes this weight, with its variables made."""
+        # A compiled JAX step passes bare arrays. By then every weight was seen
+        # as a variable, in the symbolic build.
+        is_bare = not isinstance(weight, keras.Variable)
+        is_own = is_bare or weight is self._owned.weight
+        owner = self if is_own else self._free_for(weight)
+        if not owner.built:
+            owner.build(tuple(weight.shape))
+        return owner
+
+    def _free_for(self, weight: Any) -> Any:
+        """This object or a copy, without a weight and of the right shape."""
+        first = self._owned.weight
+        if first is not None and not _in_one_layer(first, weight):
+            raise ValueError(
+                f"{self.name} already regularizes {first.path} "
+                "and learns its scale. Give every weight a regularizer of its "
+                f"own. Received: {weight.path}"
+            )
+        shape = tuple(weight.shape)
+        for owner in (self, *self._copies.made):
+            is_free = owner._owned.weight is None
+            if is_free and owner._shape in (None, shape):
+                break
+        else:
+            owner = self._copy(shape)
+        owner._owned.weight = weight
+        if owner is not self:
+            owner.is_learned = self.is_learned
+            weight.regularizer = owner
+        return owner
+
     @property
     def variables(self) -> list[Any]:
         """Those that a training step reads; `weights` has all of them."""
@@ -138,7 +198,7 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
         store["source"] = np.frombuffer(self.source.encode(), "uint8")
 
     def load_own_variables(self, store: Any) -> None:
-        self._links.is_learned = True
+        self.is_learned = True
         saved = {name: np.asarray(store[name]) for name in store.keys()}
         self.source = saved.pop("source", np.empty(0)).tobytes().decode()
         super().load_own_variables(saved)
@@ -155,12 +215,12 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
                 "`num_examples` is needed unless `fit` counts the likelihood "
                 "terms (with `LikelihoodModel`, or with the callback "
                 "`LearnScales`). Received: num_examples=None for "
-                f"{self._links.weight.path}"
+                f"{self._owned.weight.path}"
             )
 
     def _warn_if_not_learned(self) -> None:
         is_fixed = not self.trainable or self.objective == "joint"
-        if self._links.is_learned or is_fixed:
+        if self.is_learned or is_fixed:
             return
         if self.num_examples is None:
             self.check_counted()
@@ -171,14 +231,14 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
             "`fit`. Set `trainable = False` to keep the scale.",
             stacklevel=4,
         )
-        self._links.is_learned = True
+        self.is_learned = True
 
     def __call__(self, weight: Tensor) -> Tensor:
         """The penalty of `weight`, a float32 scalar.
 
         It is 0 until the number of likelihood terms is known.
         """
-        is_first = self._links.weight is None
+        is_first = self._owned.weight is None
         owner = self.claim(weight)
         if owner is not self:
             return owner(weight)
@@ -234,3 +294,29 @@ class AdaptiveRegularizer(OnePerWeight, keras.regularizers.Regularizer):
     def get_config(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in (*_CHOICES, *_LEAST)}
         return {**super().get_config(), **own}
+
+
+class Copies(keras.Layer):
+    """Holds the copies that a regularizer makes of itself.
+
+    Keras does not allow new sublayers after `build`. This layer has no `build`,
+    so copies can be added later, for example by `enable_lora`.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.made: list[Any] = []
+        # Keras would run a model with an unbuilt layer again before each use.
+        self.built = True
+
+
+def _in_one_layer(first: Any, weight: Any) -> bool:
+    """Whether a saved file holds one regularizer for both weights.
+
+    It does for the parts of an attention layer, and for a kernel with its
+    LoRA weights. Other layers each save a regularizer of their own.
+    """
+    (*one, _), (*two, name) = first.path.split("/"), weight.path.split("/")
+    if one == two:
+        return name.startswith("lora_")
+    return bool(one[:-1] == two[:-1] and {one[-1], two[-1]} <= _ATTENTION_PARTS)

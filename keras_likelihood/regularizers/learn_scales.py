@@ -10,7 +10,14 @@ from keras import ops
 
 from keras_likelihood.backend.private import mask_of
 from keras_likelihood.backend.processes import parts_of_data
-from keras_likelihood.backend.training_rows import Rows, check_rows, is_arrays
+from keras_likelihood.backend.training_rows import (
+    Rows,
+    check_rows,
+    is_arrays,
+    split_batches,
+    split_rows,
+    split_stratified,
+)
 from keras_likelihood.backend.types import Array
 from keras_likelihood.likelihoods.checks import check_argument, to_float64
 from keras_likelihood.likelihoods.output import split_output
@@ -18,14 +25,13 @@ from keras_likelihood.regularizers.held_out_slopes import HeldOutSlopes, Slopes
 from keras_likelihood.regularizers.leave_one_out import LinearModel
 from keras_likelihood.regularizers.noise_prior import attach_noise_prior
 from keras_likelihood.regularizers.report import adaptive_weights
-from keras_likelihood.regularizers.rules import (
-    RMSPropStep,
-    next_scales,
-    starting_scales,
-)
 
 _MOVES = 100
 """Number of moves in a call of `fit` of known length."""
+START = 0.01
+"""Initial strength of L2, twice the factor of `keras.regularizers.L2`."""
+
+_SQUARE_DECAY = 0.99
 
 
 class LearnScales(keras.callbacks.Callback):
@@ -130,13 +136,42 @@ class LearnScales(keras.callbacks.Callback):
             for part in (rows, held_out)
         )
 
-    def say_once(self, source: str, verbose: Any) -> None:
-        """Prints which rows are held out, once, if `fit` prints."""
-        if verbose not in (0, "0") and source != self._announced:
+    def use_rows_of_fit(self, model: Any, given: dict[str, Any]) -> None:
+        """Takes the rows in the arguments of `fit`, and removes held-out ones.
+
+        A tenth of the rows is held out if the model needs them and has none.
+        """
+        names = ("x", "y", "sample_weight")
+        rows, split = (
+            tuple(map(given.get, names)),
+            given.get("validation_split"),
+        )
+        held_out, source = given.get("validation_data"), "validation rows"
+        share = self.share
+        if not (share or split) and held_out is None and self.held_out is None:
+            share = 0.1 if _needs_held_out_rows(model) else None
+        if share and is_arrays(rows[0]):
+            rows, held_out = split_stratified(rows, rows[1], share, self.seed)
+            given.update(zip(names, rows, strict=True))
+            source = f"{len(keras.tree.flatten(held_out)[0])} training rows"
+        elif self.share:
+            raise ValueError(
+                "`LearnScales(held_out=...)` with a fraction needs arrays. For "
+                "a dataset, pass held-out rows. "
+                f"Received: held_out={share} and {type(rows[0]).__name__}"
+            )
+        elif share and (parts := split_batches(rows[0])) is not None:
+            given["x"], held_out = parts
+            rows, source = (given["x"], None, None), "every tenth batch"
+        elif split and held_out is None and is_arrays(rows[0]):
+            rows, held_out = split_rows(rows, split)
+        is_said = source in ("validation rows", self._announced)
+        if not is_said and given.get("verbose") not in (0, "0"):
             self._announced = source
             print(
                 f"Held out to choose the strength of the regularizers: {source}"
             )
+        self.use_rows(rows, held_out, source)
 
     def on_train_begin(self, logs: Any = None) -> None:
         model = self.model
@@ -272,10 +307,17 @@ def learned_weights(model: Any) -> list[Any]:
     weights = []
     for weight in adaptive_weights(model):
         prior = weight.regularizer.claim(weight)
-        prior.expect_callback()
+        prior.is_learned = True
         if prior.objective == "predictive" and prior.trainable:
             weights.append(weight)
     return weights
+
+
+def _needs_held_out_rows(model: Any) -> bool:
+    if not model.built or model.data_parameters:
+        return False
+    weights = learned_weights(model)
+    return bool(weights) and LinearModel.of(model, weights) is None
 
 
 def terms_per_row(model: Any, rows: Rows) -> float:
@@ -310,3 +352,56 @@ def _as_rows(part: Any, seed: int, least_parts: int) -> Rows | None:
         # A loss of layers needs no targets of the validation data.
         check_rows(parts, least_parts=least_parts)
     return Rows(*parts, seed=seed)
+
+
+class RMSPropStep:
+    """Steps of RMSProp: `rate * slope / sqrt(mean square of slopes)`."""
+
+    def __init__(self) -> None:
+        self._count, self._square = 0, 0.0
+
+    def __call__(self, slope: Any, rate: float) -> Any:
+        self._count += 1
+        square = (1 - _SQUARE_DECAY) * slope**2
+        self._square = _SQUARE_DECAY * self._square + square
+        size = np.sqrt(self._square / (1 - _SQUARE_DECAY**self._count))
+        return rate * slope / (size + 1e-30)
+
+
+def starting_scales(
+    weights: list[Any], scales: list[Array], terms: float
+) -> list[Array]:
+    """Initial scales of weights whose scales are chosen together.
+
+    The list is empty if the scales were set before. Too weak a start lets a
+    network memorize its training rows before the strength has grown.
+    """
+    prior = weights[0].regularizer
+    if prior.initial_scale or not all(np.all(s == 1.0) for s in scales):
+        return []
+    scale = (START * terms) ** -0.5
+    if prior.order == 1:
+        # L1 pulls the initial weights as strongly as L2.
+        sizes = [np.abs(to_float64(w)).mean() for w in weights]
+        sizes = [size for size in sizes if size > 0]
+        scale = scale**2 / np.mean(sizes) if sizes else scale
+    return [np.full_like(s, scale) for s in scales]
+
+
+def next_scales(
+    prior: Any, scales: list[Array], slopes: list[Array], step: Any, rate: float
+) -> list[Array]:
+    """The scales after a step of their strength along the held-out NLL."""
+    products = [
+        slope * scale**-prior.order
+        for slope, scale in zip(slopes, scales, strict=True)
+    ]
+    if not all(np.isfinite(p).all() for p in products):
+        return scales
+    # Weights of one strength count together.
+    total = sum(map(np.sum, products))
+    move = step(total if prior.group == "model" else products[0], rate)
+    return [
+        s * np.exp(-move / prior.order) if p.any() else s
+        for s, p in zip(scales, products, strict=True)
+    ]

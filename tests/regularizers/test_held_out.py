@@ -15,7 +15,7 @@ from keras_likelihood.backend.training_rows import (
     split_stratified,
 )
 from keras_likelihood.regularizers.held_out_slopes import HeldOutSlopes
-from keras_likelihood.regularizers.rules import (
+from keras_likelihood.regularizers.learn_scales import (
     RMSPropStep,
     next_scales,
     starting_scales,
