@@ -1,4 +1,4 @@
-"""One loss for each likelihood.
+"""One loss for each likelihood, whose docstring has the formula.
 
 The arguments of a loss are its fields and those of its base classes. Parameters
 of the likelihood are given as in `LikelihoodLoss`.
@@ -45,9 +45,7 @@ __all__ = [
 
 @registered_loss
 class NormalLoss(LocationScaleLoss):
-    """Negative log-likelihood of the normal distribution.
-
-        (y - prediction)^2 / (2 scale^2) + log(scale) + log(2 pi) / 2
+    """Negative log-likelihood of `likelihoods.Normal`.
 
     With `beta=1` and `ScaleHead(..., isolated=True)` the predictions train
     exactly as under squared error.
@@ -59,12 +57,10 @@ class NormalLoss(LocationScaleLoss):
 
 @registered_loss
 class LaplaceLoss(LocationScaleLoss):
-    """Negative log-likelihood of the Laplace distribution.
-
-        |y - prediction| / scale + log(2 scale)
+    """Negative log-likelihood of `likelihoods.Laplace`.
 
     With `beta=1` and `ScaleHead(..., isolated=True)` the predictions are
-    trained exactly as by absolute error.
+    trained exactly as under absolute error.
     """
 
     likelihood = likelihoods.Laplace
@@ -73,9 +69,7 @@ class LaplaceLoss(LocationScaleLoss):
 
 @registered_loss
 class LogisticLoss(LocationScaleLoss):
-    """Negative log-likelihood of the logistic distribution.
-
-        z + 2 log(1 + exp(-z)) + log(scale),    z = (y - prediction) / scale
+    """Negative log-likelihood of `likelihoods.Logistic`.
 
     It is Keras' `"log_cosh"` with a learned scale, up to a constant.
     """
@@ -86,11 +80,7 @@ class LogisticLoss(LocationScaleLoss):
 
 @registered_loss
 class StudentTLoss(LocationScaleLoss):
-    """Negative log-likelihood of Student's t distribution.
-
-        (df + 1) / 2 * log(1 + z^2 / df) + log(scale) + log Z(df)
-
-    with `z = (y - prediction) / scale`.
+    """Negative log-likelihood of `likelihoods.StudentT`.
 
     Args:
         df: degrees of freedom.
@@ -103,11 +93,7 @@ class StudentTLoss(LocationScaleLoss):
 
 @registered_loss
 class HuberLoss(LocationScaleLoss):
-    """Negative log-likelihood of Huber's density.
-
-        rho(z) + log(scale) + log Z(threshold),  z = (y - prediction) / scale
-
-    rho is quadratic up to the threshold and linear beyond it.
+    """Negative log-likelihood of `likelihoods.Huber`.
 
     Args:
         threshold: where the tails begin, in multiples of the scale.
@@ -120,9 +106,7 @@ class HuberLoss(LocationScaleLoss):
 
 @registered_loss
 class RobustRhoLoss(LocationScaleLoss):
-    """Negative log-likelihood of Barron's general robust distribution.
-
-        rho(y - prediction, shape, scale) + log(scale) + log Z(shape)
+    """Negative log-likelihood of `likelihoods.RobustRho`, Barron's density.
 
     Args:
         shape: 2 is normal, 1 a smooth absolute error and 0 Cauchy. A learned
@@ -136,9 +120,7 @@ class RobustRhoLoss(LocationScaleLoss):
 
 @registered_loss
 class ExponentialLoss(LikelihoodLoss):
-    """Negative log-likelihood of the exponential distribution, for `y >= 0`.
-
-        y / prediction + log(prediction)
+    """Negative log-likelihood of `likelihoods.Exponential`, for `y >= 0`.
 
     The prediction is the mean. Use `LikelihoodHead("exponential", units)`, or
     an activation such as `"softplus"`.
@@ -149,9 +131,7 @@ class ExponentialLoss(LikelihoodLoss):
 
 @registered_loss
 class GammaLoss(LikelihoodLoss):
-    """Negative log-likelihood of the gamma distribution, for `y > 0`.
-
-        standard deviation = prediction / sqrt(shape)
+    """Negative log-likelihood of `likelihoods.Gamma`, for `y > 0`.
 
     The prediction is the mean; see `ExponentialLoss`.
 
@@ -165,9 +145,7 @@ class GammaLoss(LikelihoodLoss):
 
 @registered_loss
 class WeibullLoss(LikelihoodLoss):
-    """Negative log-likelihood of the Weibull distribution, for `y > 0`.
-
-        z^shape - shape log(z) + log(y) - log(shape),    z = y / scale
+    """Negative log-likelihood of `likelihoods.Weibull`, for `y > 0`.
 
     The prediction is the mean; see `ExponentialLoss`.
 
@@ -181,9 +159,7 @@ class WeibullLoss(LikelihoodLoss):
 
 @registered_loss
 class LogNormalLoss(LikelihoodLoss):
-    """Negative log-likelihood of the log-normal distribution, for `y > 0`.
-
-        log(y) is normal around log(prediction) - scale^2 / 2
+    """Negative log-likelihood of `likelihoods.LogNormal`, for `y > 0`.
 
     The prediction is the mean; see `ExponentialLoss`.
 
@@ -197,9 +173,7 @@ class LogNormalLoss(LikelihoodLoss):
 
 @registered_loss
 class BetaLoss(LikelihoodLoss):
-    """Negative log-likelihood of the beta distribution, for `0 < y < 1`.
-
-        variance = prediction (1 - prediction) / (1 + concentration)
+    """Negative log-likelihood of `likelihoods.Beta`, for `0 < y < 1`.
 
     The prediction is the mean. Use `LikelihoodHead("beta", units)` or the
     activation `"sigmoid"`.
@@ -214,9 +188,7 @@ class BetaLoss(LikelihoodLoss):
 
 @registered_loss
 class VonMisesLoss(LikelihoodLoss):
-    """Negative log-likelihood of the von Mises distribution of angles.
-
-        concentration (1 - cos(y - prediction)) + log Z(concentration)
+    """Negative log-likelihood of `likelihoods.VonMises`, for angles.
 
     Angles are in radians and taken modulo 2 pi.
 
@@ -230,9 +202,7 @@ class VonMisesLoss(LikelihoodLoss):
 
 @registered_loss
 class PoissonLoss(LikelihoodLoss):
-    """Negative log-likelihood of the Poisson distribution of counts.
-
-        prediction - y log(prediction) + log(y!)
+    """Negative log-likelihood of `likelihoods.Poisson`, for counts.
 
     The prediction is the mean; see `ExponentialLoss`.
     """
@@ -242,9 +212,7 @@ class PoissonLoss(LikelihoodLoss):
 
 @registered_loss
 class NegativeBinomialLoss(LikelihoodLoss):
-    """Negative log-likelihood of the negative binomial distribution.
-
-        variance = prediction + dispersion * prediction^2
+    """Negative log-likelihood of `likelihoods.NegativeBinomial`.
 
     The prediction is the mean; see `ExponentialLoss`.
 
@@ -275,9 +243,7 @@ class _FamilyLoss(LikelihoodLoss):
 
 @registered_loss
 class ZeroInflatedLoss(_FamilyLoss):
-    """Negative log-likelihood of counts with additional zeros.
-
-        P(0) = zero_probability + (1 - zero_probability) P_count(0)
+    """Negative log-likelihood of `likelihoods.ZeroInflated` counts.
 
     The prediction is the mean of all outcomes and must be `>= 0`.
 
@@ -295,12 +261,11 @@ class ZeroInflatedLoss(_FamilyLoss):
 
 @registered_loss
 class SoftmaxLoss(LikelihoodLoss):
-    """Negative log-likelihood of classes: cross-entropy with a temperature.
+    """Negative log-likelihood of `likelihoods.Softmax`, for classes.
 
-        log sum_c exp(logits_c / temperature) - logits_y / temperature
-
-    Targets are class numbers, or one-hot or soft labels, depending on their
-    shape. The model must output logits, not probabilities.
+    It is the cross-entropy with a temperature. Targets are class numbers, or
+    one-hot or soft labels, depending on their shape. The model must output
+    logits, not probabilities.
 
     Args:
         temperature: divides the logits; given as in `LikelihoodLoss`.
@@ -312,9 +277,7 @@ class SoftmaxLoss(LikelihoodLoss):
 
 @registered_loss
 class BernoulliLoss(LikelihoodLoss):
-    """Negative log-likelihood of binary targets, with a temperature.
-
-        log(1 + exp(l)) - y l,    l = logits / temperature
+    """Negative log-likelihood of `likelihoods.Bernoulli`: binary targets.
 
     Args:
         temperature: divides the logits; given as in `LikelihoodLoss`.
@@ -326,9 +289,7 @@ class BernoulliLoss(LikelihoodLoss):
 
 @registered_loss
 class OrdinalLoss(_FamilyLoss):
-    """Negative log-likelihood of ordered classes with a latent score.
-
-        P(y <= k) = 1 / (1 + exp(prediction - cut_k))
+    """Negative log-likelihood of `likelihoods.Ordinal`, for ordered classes.
 
     The model predicts one score per target, such as with `Dense(1)`. The loss
     learns the cut points between the classes.
