@@ -212,31 +212,29 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         return [*self.table.variables, self._mean, self._refusals]
 
     def saved(self) -> dict[str, Array]:
-        """Arrays for the file of a model: the variables and what they are."""
-        # The rows of a file need not fit in memory.
-        values = [getattr(v, "rows", v.numpy)() for v in self.variables]
+        """Arrays for the file of a model: the rows, and what they are."""
         about = np.frombuffer(json.dumps(self._about()).encode(), "uint8")
-        return {"about": about, **{str(i): v for i, v in enumerate(values)}}
+        # The rows of a file need not fit in memory.
+        rows, mean = self.table.view(), ops.convert_to_numpy(self._mean)
+        return {"about": about, "rows": rows, "mean": mean}
 
     def restore(self, saved: dict[str, Array]) -> None:
         """Assigns the result of `saved`, after checking it."""
-        path, variables = f"The saved data {self.name}", self.variables
+        path = f"The saved data {self.name}"
         about = json.loads(np.asarray(saved["about"], "uint8").tobytes())
         check_about(self._about(), about, path)
-        values = [saved[key] for key in sorted(saved.keys() - {"about"})]
-        shapes = [tuple(getattr(v, "saved_shape", v.shape)) for v in variables]
-        received = [np.shape(value) for value in values]
+        shapes = [self.table.shape, tuple(self._mean.shape)]
+        received = [np.shape(saved[name]) for name in ("rows", "mean")]
         if shapes != received:
             raise ValueError(
                 f"{path} belongs to another model or to another number of "
                 "examples. If there are new examples, load it with the old "
-                "number first and then call `append`. Expected: variables of "
+                "number first and then call `append`. Expected: arrays of "
                 f"shapes {shapes}. Received: {received}"
             )
-        rows = values[0].reshape(self.table.shape)
-        check_state(in_parts(rows), self._rule.columns, path)
-        for variable, value in zip(variables, values, strict=True):
-            variable.assign(value)
+        check_state(in_parts(saved["rows"]), self._rule.columns, path)
+        self.table.assign(saved["rows"])
+        self._mean.assign(saved["mean"])
 
     def require_rows(self, index: Tensor) -> None:
         """Raises an error if a training batch has no index."""

@@ -37,27 +37,19 @@ _LONGEST = 2**20
 class _Writes(keras.Variable):
     """Counts the writes, so each read depends on the previous write.
 
-    Model files contain the rows instead of the count.
+    `get_weights` and `set_weights` see the rows instead of the count.
     """
 
     table: "FileTable"
 
-    @property
-    def saved_shape(self) -> tuple[int, int]:
-        rows, columns, size = self.table.shape
-        return (rows, columns * size)
-
-    def rows(self) -> Array:
-        return self.table.view().reshape(self.saved_shape)
-
     def numpy(self) -> Array:
-        return np.array(self.rows())
+        return np.array(self.table.view())
 
     def assign(self, value: Tensor) -> Any:
-        if len(np.shape(value)) == 2:
-            self.table.assign(np.asarray(value))
-            return value
-        return super().assign(value)
+        if np.ndim(value) == 0:
+            return super().assign(value)
+        self.table.assign(np.asarray(value))
+        return value
 
 
 class FileTable:

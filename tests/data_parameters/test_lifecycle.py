@@ -127,7 +127,8 @@ def test_weights_with_nan_in_their_rows(data, tmp_path):
     fit(model, data, [scale])
     before = scale.state()
     saved = scale.saved()
-    saved["0"] = np.where(saved["0"] == saved["0"].max(), np.nan, saved["0"])
+    rows = saved["rows"]
+    saved["rows"] = np.where(rows == rows.max(), np.nan, rows)
     with pytest.raises(kl.FileError, match="1 of 16 rows with NaN"):
         scale.restore(saved)
     np.testing.assert_array_equal(scale.state(), before)
