@@ -127,6 +127,8 @@ class Batch:
         The gradient of a term with weight 0 could still be NaN.
         """
         y: Any = self.target
+        if self.is_plain:
+            return y
         while len(counts.shape) < len(y.shape):
             counts = counts[..., None]
         return ops.where(counts, y, _possible_target(distribution, y))

@@ -31,11 +31,8 @@ def adapt_heads(model: Any, y: Any, sample_weight: Any = None) -> None:
             f"Received: {type(model).__name__} {model.name!r} with neither"
         )
     names = sorted(map(outputs.name, own))
-    try:
-        targets = outputs.parts(y, "y")
-    except ValueError:
-        targets = {None: y}
-    targets = {k: split_index(v)[0] for k, v in targets.items()}
+    targets = outputs.parts(y, "y").items()
+    targets = {key: split_index(part)[0] for key, part in targets}
     if set(targets) - set(own):
         raise ValueError(
             f"`adapt` needs the targets of the outputs {names}, in the "

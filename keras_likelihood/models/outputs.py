@@ -47,7 +47,7 @@ class Outputs:
         """Name of an output in the logs."""
         return self.names[self.keys.index(key)]
 
-    def parts(self, structure: Any, what: str = "") -> dict[Any, Any]:
+    def parts(self, structure: Any, what: str) -> dict[Any, Any]:
         """The parts of a structure, such as targets, by key."""
         if isinstance(structure, dict):
             named = dict(zip(self.names, self.keys, strict=True))
@@ -60,7 +60,10 @@ class Outputs:
                     return dict(zip(keys, structure, strict=True))
         elif structure is None or self.keys == ("",):
             return dict.fromkeys(self.keys, structure)
-        raise ValueError(
+        raise self._mismatch(structure, what)
+
+    def _mismatch(self, structure: Any, what: str) -> ValueError:
+        return ValueError(
             f"`{what}` and the outputs have different structures. It needs one "
             f"part for each of the outputs {list(self.names)}, as a dict or "
             f"list. Received: {_described(structure)}"
@@ -92,17 +95,9 @@ class Outputs:
     ) -> dict[Any, tuple[Any, ...]]:
         """Target, sample weight and index of each output with a loss."""
         y, sample_weight, index = split_index(y, sample_weight)
-        try:
-            targets = self.parts(y)
-        except ValueError:
-            targets = {}
-        if missing := [k for k in self.with_loss if targets.get(k) is None]:
-            needed = self.names if self.keys != ("",) else "*"
-            raise ValueError(
-                "y_true and y_pred have different structures.\n"
-                f"y_true: {_described(y)}\ny_pred: {needed}\nMissing or not "
-                f"allowed: {[self.name(key) for key in missing]}"
-            )
+        targets = self.parts(y, "y")
+        if any(targets.get(key) is None for key in self.with_loss):
+            raise self._mismatch(y, "y")
         weights = self.weights(sample_weight)
         parts = {}
         for key in self.with_loss:

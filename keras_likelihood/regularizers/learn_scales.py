@@ -60,27 +60,17 @@ class LearnScales(keras.callbacks.Callback):
     model.fit(x, y, callbacks=[learn])
     ```
 
-    A step of training with the strength `lambda` moves a weight by
-    `-rate * lambda * p`, where `p` is the gradient of its prior: `w` for L2
-    and `sign(w)` for L1. To first order, the NLL of held-out rows, with the
-    gradient `g`, changes with the strength by
-
-        d NLL / d log(lambda) = -rate * lambda * (g . p)
-
-    (Luketina et al., 2016). So the logarithm of the strength follows RMSProp
-    on `-(g . p)`, summed over the weights that share it. Looking one step ahead
-    regularizes deep networks too strongly, so `g` is a running mean over about
-    five measurements, which adds what training has done to the held-out NLL
-    since then. Where the size of a weight has no effect, as in front of batch
-    normalization, the slope is 0.
+    A step of training moves a weight along `-lambda p`, with the strength
+    `lambda` and the gradient `p` of its prior. To first order, this changes the
+    held-out NLL, with the gradient `g`, by `-lambda (g . p)` (Luketina et al.,
+    2016). So the logarithm of the strength follows RMSProp on `-(g . p)`,
+    summed over the weights that share it. One step ahead alone regularizes
+    deep networks too strongly, so `g` is a running mean over about five
+    measurements.
 
     L2 starts from the strength .01 (the factor .005 of Keras), and L1 from
     the strength that pulls the initial weights equally strongly, unless a
     prior has an `initial_scale`.
-
-    Reference: J. Luketina, M. Berglund, K. Greff, T. Raiko, *Scalable
-    gradient-based tuning of continuous regularization hyperparameters*, ICML
-    2016.
 
     Args:
         held_out: rows `(x, y)` or `(x, y, sample_weight)`, a data set, or the

@@ -9,13 +9,14 @@ from keras import ops
 
 from keras_likelihood.backend.compiled import compiled
 from keras_likelihood.backend.gradients import value_and_gradient
+from keras_likelihood.backend.private import producer
 from keras_likelihood.backend.training_rows import Rows
 from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.likelihoods.checks import to_float64
 from keras_likelihood.regularizers.held_out_slopes import (
     loss_without_penalties,
 )
-from keras_likelihood.regularizers.noise_prior import learned_noise
+from keras_likelihood.regularizers.noise_prior import learned_parameters
 
 _LARGEST, _MOST_ROWS = 1500, 2000
 _ROUNDS = 8
@@ -64,21 +65,14 @@ class LinearModel:
     with the curvature `h` of the NLL, and the gain `A` in likelihood that a
     weight needs to be on (for L2 a quarter of it). With this `c` weights leave
     zero continuously.
-
-    References:
-        K. R. Rad, A. Maleki, *A scalable estimate of the out-of-sample
-        prediction error via approximate leave-one-out cross-validation*, JRSS
-        B 2020. S. Wang, W. Zhou, H. Lu, A. Maleki, V. Mirrokni, *Approximate
-        leave-one-out for fast parameter tuning in high dimensions*, ICML 2018.
     """
 
     def __init__(self, model: Any, layer: Any, features: Any) -> None:
         self._model, self._layer, self._features = model, layer, features
         self._prior = layer.kernel.regularizer
-        held = getattr(model, "loss_parameters", None)
-        learned = [] if held is None else [*held.learned().values()]
-        self._noise = learned_noise(model)
-        self._learned = [parameter.unconstrained for parameter in learned]
+        learned = learned_parameters(model)
+        self._noise = learned.get("scale")
+        self._learned = [p.unconstrained for p in learned.values()]
         self._gradients: Any = compiled(self._value_and_gradients)
 
     @classmethod
@@ -88,8 +82,7 @@ class LinearModel:
         if layer is None or len(weights) != 1 or layer.kernel is not weights[0]:
             return None
         rows, columns = layer.kernel.shape
-        held = getattr(model, "loss_parameters", None)
-        learned = [] if held is None else held.variables
+        learned = [p.unconstrained for p in learned_parameters(model).values()]
         own = {id(v) for v in [*layer.trainable_variables, *learned]}
         if (
             getattr(model, "data_parameters", None)
@@ -427,11 +420,8 @@ def _last_dense(model: Any) -> Any:
     """The `Dense` layer whose output is that of a functional model."""
     if not getattr(model, "inputs", None) or len(model.outputs) != 1:
         return None
-    for layer in model.layers:
-        is_dense = type(layer) is keras.layers.Dense and layer.built
-        if is_dense and layer.output is model.outputs[0]:
-            return layer
-    return None
+    layer, *_ = producer(model.outputs[0])
+    return layer if type(layer) is keras.layers.Dense else None
 
 
 def _is_random(features: Any) -> bool:

@@ -35,15 +35,15 @@ class NoisePrior(keras.regularizers.Regularizer):
         return -ops.minimum(used, 0.95) * ops.mean(ops.log(noise))
 
 
-def learned_noise(model: Any) -> Any:
-    """The one `scale` that the loss of a model learns, or `None`."""
-    held = getattr(model, "loss_parameters", None)
-    return None if held is None else held.learned().get("scale")
+def learned_parameters(model: Any) -> dict[str, Any]:
+    """The parameters that the loss of a model learns, by name."""
+    own = getattr(model, "loss_parameters", None)
+    return {} if own is None else own.learned()
 
 
 def attach_noise_prior(model: Any, weights: list[Any]) -> bool:
     """Adds a `NoisePrior` to the learned noise; returns whether it is new."""
-    noise = learned_noise(model)
+    noise = learned_parameters(model).get("scale")
     if noise is None or not weights:
         return False
     before = getattr(noise.unconstrained.regularizer, "weights", [])
