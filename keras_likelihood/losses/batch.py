@@ -121,14 +121,19 @@ class Batch:
         weight = ops.where(self.weight > 0, self.mask, self.mask * present)
         return dataclasses.replace(self, weight=weight)
 
-    def target_where(self, counts: Tensor, distribution: Likelihood) -> Tensor:
+    def target_where(
+        self, distribution: Likelihood, counts: Tensor = None
+    ) -> Tensor:
         """Targets where `counts` is true, elsewhere some possible targets.
 
-        The gradient of a term with weight 0 could still be NaN.
+        By default the targets of weight > 0 count. The gradient of a term with
+        weight 0 could still be NaN.
         """
         y: Any = self.target
-        if self.is_plain:
-            return y
+        if counts is None:
+            if self.is_plain:
+                return y
+            counts = self.weight > 0
         while len(counts.shape) < len(y.shape):
             counts = counts[..., None]
         return ops.where(counts, y, _possible_target(distribution, y))

@@ -246,7 +246,7 @@ class LikelihoodLoss(keras.losses.Loss):
         is NaN if a target with weight > 0 is impossible.
         """
         counts = batch.weight > 0
-        y = batch.target_where(counts & batch.possible, distribution)
+        y = batch.target_where(distribution, counts & batch.possible)
         values = self.elementwise(distribution, y)
         values = ops.where(counts & ~batch.possible, math.nan, values)
         return batch.reduce(values, self.reduction)

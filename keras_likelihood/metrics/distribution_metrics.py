@@ -84,7 +84,7 @@ class DistributionMetric(keras.metrics.Metric):
 
     def add(self, distribution: Likelihood, batch: Batch) -> None:
         """Adds a batch, given its distribution."""
-        y_true = batch.target_where(batch.weight > 0, distribution)
+        y_true = batch.target_where(distribution)
         weights = ops.cast(batch.weight, self.dtype)
         self.update_from(distribution, y_true, weights)
 

@@ -167,7 +167,7 @@ class CountedMetric(keras.metrics.Metric):
         if isinstance(self.metric, DistributionMetric):
             self.metric.add(distribution, batch)
             return
-        y = batch.target_where(batch.weight > 0, distribution)
+        y = batch.target_where(distribution)
         y_pred, weights = batch.prediction, batch.weight
         if hasattr(distribution, "class_probabilities"):
             y_pred = self._classes_of(distribution)
