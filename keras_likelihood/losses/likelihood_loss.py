@@ -211,7 +211,9 @@ class LikelihoodLoss(keras.losses.Loss):
         names = self.predicted(len(predicted))
         values = self._parameters.given | (rows or {})
         values |= dict(zip(names, predicted, strict=True))
-        for name, parameter in self.learned_beside(len(predicted)).items():
+        for name, parameter in self._parameters.learned.items():
+            if name in names:
+                continue
             if not parameter.built:
                 parameter.build(tuple(prediction.shape))
             value = ops.cast(parameter.value(), self.dtype)

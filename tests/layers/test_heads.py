@@ -179,6 +179,19 @@ def test_feature_maps_are_a_1x1_convolution(maps, rng):
     )
 
 
+def test_a_head_needs_no_wrapper_for_the_steps_of_a_sequence(rng):
+    x = rng.normal(size=(4, 5, 3)).astype("float32")
+    head = kl.layers.ScaleHead(2)
+    shapes = head.compute_output_shape((None, 5, 3))
+    assert shapes == ((None, 5, 2), (None, 5, 2))
+    outputs = head(keras.Input((5, 3)))
+    assert tuple(part.shape for part in outputs) == shapes
+    steps = [head(x[:, t]) for t in range(5)]
+    for part, by_step in zip(head(x), zip(*steps, strict=True), strict=True):
+        expected = np.stack([as_numpy(step) for step in by_step], axis=1)
+        np.testing.assert_allclose(as_numpy(part), expected, rtol=1e-5)
+
+
 def test_scalars_average_over_positions(maps, rng):
     head = layers.ScaleHead(UNITS, dimension="scalar")
     head(maps)

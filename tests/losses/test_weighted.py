@@ -52,6 +52,34 @@ def test_its_temperature_becomes_the_mean_of_the_loss(rng):
     assert history["loss"][-1] == pytest.approx(1 + np.log(mean), rel=1e-4)
 
 
+CLASSES = {
+    "focal": keras.losses.CategoricalFocalCrossentropy(gamma=3.0, alpha=0.5),
+    "label smoothing": keras.losses.CategoricalCrossentropy(
+        label_smoothing=0.2
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_focal_losses_and_label_smoothing(name, rng, tmp_path):
+    """They keep their formulas, and train and save with a temperature."""
+    x = rng.normal(size=(32, 3)).astype("float32")
+    y = np.eye(3, dtype="float32")[x.argmax(axis=1)]
+    layer = keras.layers.Dense(3, activation="softmax")
+    model = contracts.small_model(layer, x)
+    model.compile("adam", kl.losses.Weighted(CLASSES[name]))
+    p = model.predict(x, verbose=0).astype("float64")
+    terms = -y * np.log(p)
+    if name == "focal":
+        terms *= 0.5 * (1 - p) ** 3
+    else:
+        terms = -(0.8 * y + 0.2 / 3) * np.log(p)
+    found = model.evaluate(x, y, verbose=0)
+    assert found == pytest.approx(terms.sum(axis=1).mean(), rel=1e-5)
+    contracts.training_moves_every_weight(model, x, y)
+    contracts.model_survives_saving(model, x, y, tmp_path / "m.keras")
+
+
 def tasks(x):
     inputs = keras.Input(x.shape[1:])
     outputs = {
