@@ -12,7 +12,7 @@ import keras_likelihood as kl
 from keras_likelihood import constraints, layers, likelihoods
 from keras_likelihood.likelihoods.output import split_output
 from tests import contracts
-from tests.contracts import FEATURES, UNITS
+from tests.contracts import FEATURES, UNITS, as_numpy
 
 LIKELIHOODS = contracts.LIKELIHOODS
 NAMED_HEADS = [
