@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood import constraints, likelihoods
-from keras_likelihood.backend.custom_gradient import clip_gradient, scale_step
+from keras_likelihood.backend.gradients import clip_gradient, scale_step
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.backend.types import Array, Shape, Tensor
 from keras_likelihood.layers.target_units import centre_and_spread

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from keras_likelihood.backend.custom_gradient import with_gradient
+from keras_likelihood.backend.gradients import with_gradient
 from keras_likelihood.backend.operations import clip
 from keras_likelihood.backend.types import Tensor
 from keras_likelihood.constraints import AffineSigmoid, Softplus

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.custom_gradient import with_gradient
+from keras_likelihood.backend.gradients import with_gradient
 from keras_likelihood.backend.operations import clip
 from keras_likelihood.backend.types import Tensor
 
