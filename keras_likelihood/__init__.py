@@ -2,7 +2,7 @@
 
 import importlib
 
-from keras_likelihood.backend.after_keras import IN_FILES, import_after_keras
+from keras_likelihood.after_keras import IN_FILES, import_after_keras
 from keras_likelihood.backend.extras import extras_for
 from keras_likelihood.version import __version__ as __version__
 

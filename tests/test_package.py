@@ -12,7 +12,7 @@ import pytest
 
 import keras_likelihood as kl
 from keras_likelihood import cli
-from keras_likelihood.backend.after_keras import IN_FILES
+from keras_likelihood.after_keras import IN_FILES
 from keras_likelihood.commands.program import build_parser
 
 ROOT = pathlib.Path(__file__).parents[1]

@@ -187,19 +187,12 @@ def _split_tensorflow(data: Any, every: int) -> Any:
     if count in (0, 1) or not all(map(np.array_equal, first, again)):
         return None
     every = min(every, count) if count > 0 else every
-    parts = []
-    for is_taken in (False, True):
-        part = data.enumerate().filter(
-            lambda i, _, is_taken=is_taken: (
-                tf.equal(i % every, every - 1) == is_taken
-            )
-        )
-        part = part.map(lambda _, batch: batch)
-        if count > 0:
-            size = count // every if is_taken else count - count // every
-            part = part.apply(tf.data.experimental.assert_cardinality(size))
-        parts.append(part)
-    return tuple(parts)
+    kept = data.enumerate().filter(lambda i, _: i % every != every - 1)
+    kept = kept.map(lambda _, batch: batch)
+    if count > 0:
+        size = count - count // every
+        kept = kept.apply(tf.data.experimental.assert_cardinality(size))
+    return kept, data.shard(every, every - 1)
 
 
 def check_rows(rows: tuple[Any, ...], least_parts: int) -> None:

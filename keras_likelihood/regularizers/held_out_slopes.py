@@ -24,21 +24,15 @@ _SMALL_COSINE = 0.16
 
 
 class Slopes(NamedTuple):
-    """One measurement.
-
-    Attributes:
-        slopes: `g . p` for each scale, one array per weight. `g` is the
-            gradient of the NLL of held-out rows with respect to the weight, a
-            running mean over about five measurements, and `p` the gradient of
-            the prior: `w` for L2 and `sign(w)` for L1. It is 0 if the size of
-            the weight has no effect on the loss.
-        freedom: effective number of weights, one per weight.
-        precision: mean curvature of the NLL, one per weight.
-    """
+    """One measurement, with one entry per weight."""
 
     slopes: list[Array]
+    """`g . p` for each scale, see `LearnScales`, 0 if the size of the weight
+    has no effect on the loss."""
     freedom: Array
+    """Effective number of weights."""
     precision: Array
+    """Mean curvature of the NLL."""
 
 
 class HeldOutSlopes:

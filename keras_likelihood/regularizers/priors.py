@@ -88,13 +88,8 @@ class DLasso(AdaptiveRegularizer):
 class _OfEveryWeight(AdaptiveRegularizer):
     """A prior with a scale for every weight."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options, group="weight")
-
-    def get_config(self) -> dict[str, Any]:
-        config = super().get_config()
-        del config["group"]
-        return config
+    def __init__(self, *, group: str = "weight", **options: Any) -> None:
+        super().__init__(group=group, **options)
 
 
 @serializable
@@ -109,7 +104,8 @@ class MultiRidge(_OfEveryWeight, DRidge):
     ```
 
     Args:
-        **options: those of `AdaptiveRegularizer` except `group`.
+        group: as in `AdaptiveRegularizer`. Defaults to `"weight"`.
+        **options: those of `AdaptiveRegularizer`.
     """
 
 
@@ -125,5 +121,6 @@ class MultiLasso(_OfEveryWeight, DLasso):
     ```
 
     Args:
-        **options: those of `AdaptiveRegularizer` except `group`.
+        group: as in `AdaptiveRegularizer`. Defaults to `"weight"`.
+        **options: those of `AdaptiveRegularizer`.
     """
