@@ -43,7 +43,8 @@ class _Writes(keras.Variable):
     table: "FileTable"
 
     def numpy(self) -> Array:
-        return np.array(self.table.view())
+        rows = self.table.view()
+        return np.array(rows).reshape(len(rows), -1)
 
     def assign(self, value: Tensor) -> Any:
         if np.ndim(value) == 0:

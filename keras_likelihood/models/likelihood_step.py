@@ -197,13 +197,10 @@ class LikelihoodStep(keras.Model):
     def data_loss(
         self, y: Any, y_pred: Tensor, sample_weight: Any = None
     ) -> Any:
-        """The loss of the outputs, without the losses added by layers.
+        """The losses of `losses_by_output`, without those added by layers.
 
         It does not update metrics or train data parameters.
         """
-        if not self._compiled.losses:
-            loss = super().compute_loss(None, y, y_pred, sample_weight)
-            return loss - sum(ops.cast(a, loss.dtype) for a in self.losses)
         outputs = self._each_output(y, y_pred, sample_weight, training=False)
         return sum(self._weighted(key, value) for key, _, value, _ in outputs)
 

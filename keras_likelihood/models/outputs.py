@@ -66,7 +66,7 @@ class Outputs:
         return ValueError(
             f"`{what}` and the outputs have different structures. It needs one "
             f"part for each of the outputs {list(self.names)}, as a dict or "
-            f"list. Received: {_described(structure)}"
+            f"list. Received: {_kinds(structure)}"
         )
 
     def of_model(self, y_pred: Any) -> dict[Any, Any]:
@@ -81,7 +81,7 @@ class Outputs:
         raise ValueError(
             "A dict of outputs needs a dict of losses with its keys, and a "
             "list of outputs a list of losses, one for each output. Received: "
-            f"losses for {list(self.with_loss)} and {_described(y_pred)}"
+            f"losses for {list(self.with_loss)} and {_kinds(y_pred)}"
         )
 
     def weights(self, sample_weight: Any) -> dict[Any, Any]:
@@ -125,10 +125,6 @@ def _layer_names(parts: Any, otherwise: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _described(structure: Any) -> Any:
-    """A structure with `*` for its parts."""
-    if isinstance(structure, dict):
-        return {key: _described(value) for key, value in structure.items()}
-    if isinstance(structure, list | tuple):
-        return type(structure)(map(_described, structure))
-    return None if structure is None else "*"
+def _kinds(structure: Any) -> Any:
+    """A structure with the types of its parts."""
+    return keras.tree.map_structure(lambda v: type(v).__name__, structure)

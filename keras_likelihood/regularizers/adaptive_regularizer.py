@@ -80,7 +80,10 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
         """Whether a `LearnScales` callback learns the scales."""
         self.source = ""
         self.history: list[float] = []
-        self._copies = Copies(name="copies")
+        # Keras does not allow new sublayers after `build`. This layer has no
+        # `build`, so copies can be added later, for example by `enable_lora`.
+        self._copies = keras.Layer(name="copies")
+        self._copies.made, self._copies.built = [], True
         self.group, self.objective = group, objective
         for name, allowed in _CHOICES.items():
             value = getattr(self, name)
@@ -186,13 +189,6 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
             weight.regularizer = owner
         return owner
 
-    @property
-    def variables(self) -> list[Any]:
-        """Those that a training step reads; `weights` has all of them."""
-        # On JAX, Keras passes each of them through every step.
-        read = [self.log_scale, self.freedom, self.terms] if self.built else []
-        return [*read, *self._copies.variables]
-
     def save_own_variables(self, store: Any) -> None:
         super().save_own_variables(store)
         store["source"] = np.frombuffer(self.source.encode(), "uint8")
@@ -294,20 +290,6 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
     def get_config(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in (*_CHOICES, *_LEAST)}
         return {**super().get_config(), **own}
-
-
-class Copies(keras.Layer):
-    """Holds the copies that a regularizer makes of itself.
-
-    Keras does not allow new sublayers after `build`. This layer has no `build`,
-    so copies can be added later, for example by `enable_lora`.
-    """
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.made: list[Any] = []
-        # Keras would run a model with an unbuilt layer again before each use.
-        self.built = True
 
 
 def _in_one_layer(first: Any, weight: Any) -> bool:

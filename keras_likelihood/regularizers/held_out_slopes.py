@@ -194,7 +194,7 @@ def loss_without_penalties(
 ) -> Tensor:
     """The mean loss of rows `{"x", "y", "weight"}` with these outputs."""
     given = rows.get("y"), output, rows.get("weight")
-    if hasattr(model, "data_loss"):
+    if getattr(model, "losses_by_output", None):
         loss = model.data_loss(*given)
     else:
         loss = model.compute_loss(rows.get("x"), *given, training=False)
