@@ -1,6 +1,5 @@
 """Gradients of held-out rows along the priors of weights."""
 
-import concurrent.futures
 import itertools
 import math
 from collections.abc import Iterator
@@ -59,7 +58,6 @@ class HeldOutSlopes:
         self._batches: Iterator[Any] = iter(())
         self._latest: Tensor = None
         self._run: Any = compiled(self._update)
-        self._programs: dict[int, Any] = {}
 
     def use_rows(self, rows: Rows) -> None:
         """Takes the held-out rows of a training."""
@@ -74,45 +72,26 @@ class HeldOutSlopes:
             )
             for rows in order
         ]
-        self._batches, self._example = itertools.cycle(batches), batches[0]
-
-    def prepare(self) -> None:
-        """Begins to compile on JAX, while the training step is compiled.
-
-        Keras layers are traced in the current thread.
-        """
-        is_jax = keras.backend.backend() == "jax"
-        if not is_jax or keras.distribution.distribution():
-            return
-        if self._size not in self._programs:
-            lowered = self._run.lower(*self._arguments(self._example))
-            pool = concurrent.futures.ThreadPoolExecutor(1)
-            self._programs[self._size] = pool.submit(lowered.compile)
-            pool.shutdown(wait=False)
+        self._batches = itertools.cycle(batches)
 
     def measure(self) -> Slopes | None:
         """The result of the previous call, `None` at the first.
 
         So the host does not wait for the device.
         """
-        before, program = self._latest, self._programs.get(self._size)
-        run = program.result() if program else self._run
-        arguments = self._arguments(next(self._batches))
-        self._latest, self._means = run(*arguments)
+        # Operations on each variable would take longer than the call.
+        arguments = (
+            keras.tree.map_structure(ops.convert_to_tensor, part)
+            for part in (self._weights, self._others, self._means)
+        )
+        before, rows = self._latest, next(self._batches)
+        self._latest, self._means = self._run(*arguments, rows)
         if before is None:
             return None
         ends = np.cumsum([*map(math.prod, self._shapes)])[:-1]
         parts = np.split(to_float64(before), ends)
         *slopes, freedom, precision = map(np.reshape, parts, self._shapes)
         return Slopes(slopes, freedom, precision)
-
-    def _arguments(self, rows: Any) -> tuple[Any, ...]:
-        # Operations on each variable would take longer than the call.
-        values, others, means = (
-            keras.tree.map_structure(ops.convert_to_tensor, part)
-            for part in (self._weights, self._others, self._means)
-        )
-        return values, others, means, rows
 
     def _update(
         self, values: list[Any], others: list[Any], means: Any, rows: Any

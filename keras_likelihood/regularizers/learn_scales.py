@@ -206,8 +206,6 @@ class LearnScales(keras.callbacks.Callback):
             total = self._total_steps
             self._pause = max(total // _MOVES, 8) if total else 16
             self._due = min(self._due, self._step + self._pause)
-            if self._pause <= (total or 0):
-                self._slopes.prepare()
             return
         linear = LinearModel.of(model, weights)
         if linear is not None and rows is not None and rows.can_be_read:
