@@ -278,26 +278,37 @@ def test_new_likelihood_is_the_one_meant(new_likelihood, rng):
 
 
 @pytest.mark.one_backend
-def test_the_scorecard_the_sections_and_the_readme_agree():
+def test_the_index_the_sections_and_the_readme_agree():
     page = (DOCS / "paper.md").read_text()
-    card, sections = page.split("</div>", 1)
-    listed = re.findall(r'\(#([\w-]+)\) \|.*?verdict (\w+)"', card)
+    index, sections = page.split("</div>", 1)
+    find = re.compile(r'verdict (\w+)"').findall
+    listed = {
+        anchor: find(text)
+        for anchor, text in re.findall(r"\(#([\w-]+)\) \|(.*)", index)
+    }
+    anchors = [f"table-{n}" for n in range(1, 8)]
+    anchors += [f"figure-{n}" for n in range(1, 14)]
+    assert list(listed) == anchors
     parts = re.split(r"^\(([\w-]+)\)=$", sections, flags=re.M)
-    given = [
-        (anchor, verdict)
-        for anchor, text in zip(parts[1::2], parts[2::2], strict=True)
-        for verdict in re.findall(r'verdict (\w+)"', text)
-    ]
-    assert sorted(listed) == sorted(given)
-    verdicts = [verdict for _, verdict in listed]
+    texts = dict(zip(parts[1::2], parts[2::2], strict=True))
+    assert list(texts) == anchors
+    for anchor, text in texts.items():
+        assert listed[anchor] == find(text), anchor
+        if listed[anchor]:
+            assert "paper" in text.split("**")[0].partition("\n")[2], anchor
+            (script, *_) = re.findall(r"benchmarks/paper/(\w+\.py)", text)
+            assert (ROOT / "benchmarks" / "paper" / script).exists()
+            assert re.search("minute|second|hour", text), anchor
+            assert re.search(r"\bdata\b", text.rpartition(".py")[2]), anchor
+    verdicts = [verdict for found in listed.values() for verdict in found]
     yes, partly, no, none = map(verdicts.count, ("yes", "partly", "no", "none"))
     words = " ".join(page.split())
     assert (
-        f"Of {len(listed)} claims, {yes} are reproduced, {partly} are "
+        f"Of {len(verdicts)} claims, {yes} are reproduced, {partly} are "
         f"reproduced in part, {no} are not reproduced and {none} are open."
     ) in words
     readme = " ".join((ROOT / "README.md").read_text().split())
     assert (
-        f"{yes} of {len(listed)}, {partly} more in part, {no} not, and {none} "
-        "are open."
+        f"{yes} of {len(verdicts)}, {partly} more in part, {no} not, and "
+        f"{none} are open."
     ) in readme

@@ -29,7 +29,8 @@ class Task:
     is evaluated by a recalibrator that was fitted to the other folds. With
     `halves`, one random half is the test. `calibrated_model` is a function of a
     recalibrator, if there is a model. Methods are names, of which `"none"` is
-    the model itself.
+    the model itself. `options` are further arguments of `fit_arrays` and
+    `calibrate`.
     """
 
     METHODS: ClassVar[dict[str, str]]
@@ -44,11 +45,9 @@ class Task:
     axes: ClassVar[tuple[str, str]]
     """What a reliability diagram shows."""
     chosen: Callable[[Any], str]
-    arrays: Callable[[str], dict[str, Array]]
     belief: Callable[[], str]
+    _room: ClassVar[Any]
     _checked: Callable[..., Array]
-    _fit: Callable[[str, Data], Any]
-    _output: Callable[[Any, Data], Any]
     _columns: Callable[[Any, Array], Columns]
     _scores: Callable[[Columns], tuple[float, ...]]
     _points: Callable[[Columns], list[Point]]
@@ -60,16 +59,16 @@ class Task:
         test: Data | None = None,
         calibrated_model: Callable[..., Any] | None = None,
         *,
-        from_logits: bool = True,
         changes_classes: bool = False,
         halves: bool = False,
+        **options: Any,
     ) -> None:
         for each in filter(None, (data, test)):
             each["y"] = self._checked(each["y"], each["own"])
         self.features = data["features"]
         self.calibrated_model = calibrated_model
         self.changes_classes = changes_classes
-        self._from_logits = from_logits
+        self._options = options
         self._fitted: dict[str, Any] = {"none": None}
         self._results: dict[str, Columns] = {}
         self._folds: list[Array] = []
@@ -112,14 +111,31 @@ class Task:
                 f"{needs * (method in self.METHODS)}The method must be one of "
                 f"{', '.join(self.methods())}. Received: {method}"
             )
-        fitted = self._fit(self.methods()[method], data or self._data)
+        kind = self.methods()[method]
+        choice = {"keep_accuracy": not self.changes_classes}
+        recalibrator = getattr(self._room, kind)(
+            **(choice if kind == "AutoScaling" else {})
+        )
+        on = data or self._data
+        options = {"features": on["features"], **self._options}
+        fitted = recalibrator.fit_arrays(on["own"], on["y"], **options)
         if data is None:
             self._fitted[method] = fitted
         return fitted
 
+    def _output(self, recalibrator: Any, data: Data) -> Any:
+        options = {"features": data["features"], **self._options}
+        return recalibrator.calibrate(data["own"], **options)
+
     def output(self, method: str) -> Any:
         """Calibrated probabilities, or a distribution if there is a scale."""
         return self._output(self.fit(method), self.judged_on)
+
+    def arrays(self, method: str) -> dict[str, Array]:
+        """The same as arrays by name."""
+        output = self.output(method)
+        is_array = isinstance(output, np.ndarray)
+        return {"probabilities": output} if is_array else dict(output.values())
 
     def _outputs(self, method: str) -> Iterator[tuple[Any, Array]]:
         """Outputs and targets of the rows to evaluate on."""
@@ -171,8 +187,9 @@ def _part(data: Data, rows: Array) -> Data:
 
 
 class ClassifierTask(Task):
-    """The outputs are logits, or probabilities without `from_logits`."""
+    """The outputs are logits, or probabilities with `from_logits=False`."""
 
+    _room: ClassVar[Any] = recalibration
     name = "classification"
     METHODS: ClassVar = {
         "auto": "AutoScaling",
@@ -193,14 +210,6 @@ class ClassifierTask(Task):
         shape = logits.shape if logits.ndim > 1 else (*logits.shape, 1)
         return as_labels(y, shape).reshape(shape[:-1])
 
-    def _fit(self, kind: str, data: Data) -> Any:
-        auto = {"keep_accuracy": not self.changes_classes}
-        options = auto if kind == "AutoScaling" else {}
-        return getattr(recalibration, kind)(**options).fit_arrays(
-            *(data["own"], data["y"], data["features"]),
-            from_logits=self._from_logits,
-        )
-
     def chosen(self, auto: Any) -> str:
         """The choice of `auto`, in words."""
         return auto.parameters_["method"]
@@ -209,8 +218,7 @@ class ClassifierTask(Task):
         if recalibrator is None:
             recalibrator = recalibration.GlobalScaling()
             recalibrator.parameters_ = {"temperature": 1.0}
-        options = {"from_logits": self._from_logits}
-        return recalibrator.calibrate(data["own"], data["features"], **options)
+        return super()._output(recalibrator, data)
 
     def _columns(self, p: Array, y: Array) -> Columns:
         right, confidence = functions.top_class(y, p)
@@ -243,14 +251,11 @@ class ClassifierTask(Task):
             f"{of['accuracy'].mean():.1%} of its answers are right."
         )
 
-    def arrays(self, method: str) -> dict[str, Array]:
-        """The probabilities by name."""
-        return {"probabilities": self.output(method)}
-
 
 class RegressorTask(Task):
     """The outputs are a NumPy distribution, of scale 1 without `has_scale`."""
 
+    _room: ClassVar[Any] = recalibration.regression
     name = "regression"
     METHODS: ClassVar = {
         "auto": "AutoRescaling",
@@ -265,20 +270,14 @@ class RegressorTask(Task):
     def _checked(self, y: Array, distribution: Any) -> Array:
         return as_targets(y, tuple(distribution.prediction.shape))
 
-    def _fit(self, kind: str, data: Data) -> Any:
-        return getattr(recalibration.regression, kind)().fit_distribution(
-            data["own"], data["y"], features=data["features"]
-        )
-
     def chosen(self, auto: Any) -> str:
         residuals = auto.parameters_["likelihood"]
         return f"{auto.method_} with {residuals} residuals"
 
     def _output(self, recalibrator: Any, data: Data) -> Any:
-        own, features = data["own"], data["features"]
-        if recalibrator is None:
-            return own if data["has_scale"] else None
-        return recalibrator.calibrate(own, features=features).as_numpy()
+        if recalibrator is not None:
+            return super()._output(recalibrator, data)
+        return data["own"] if data["has_scale"] else None
 
     def _columns(self, distribution: Any, y: Array) -> Columns:
         prediction = distribution.prediction
@@ -308,7 +307,3 @@ class RegressorTask(Task):
             return "It predicts a number without an interval."
         inside = self.judge("none")["in 90 % band"]
         return f"Its 90 % intervals contain {inside:.1%} of the targets."
-
-    def arrays(self, method: str) -> dict[str, Array]:
-        """The parameters of the distributions by name."""
-        return dict(self.output(method).values())

@@ -164,8 +164,6 @@ def test_bad_files_are_refused_before_training(rng, tmp_path, capsys):
     (tmp_path / "two.txt").write_text("a\nb\n")
     labels = ("--labels", tmp_path / "two.txt")
     assert "from 0 to 1" in words(*labels, y=y + 1)
-    assert "Labels must be whole" in words("--task", "classification", y=y / 4)
-    assert "`x` must be finite" in words(x=np.where(np.isnan(x), np.inf, x))
     assert "`x` must be finite" in words(x=x[:, :, None])
     (tmp_path / "model.keras").write_text("model")
     assert "--epochs" in words(tmp_path / "model.keras", "--epochs", 3)

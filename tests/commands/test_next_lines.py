@@ -124,6 +124,20 @@ def test_next_lines_work_until_the_end(folder, capsys, start):
         exec(line, scope)
 
 
+def test_a_calibrated_model_is_read_by_all_commands(folder, capsys):
+    data, new = "--data 'my data.npz'", "--output new.keras"
+    run_line(
+        f"keras-likelihood recalibrate 'my model.keras' {data} {new}", capsys
+    )
+    for line in ("checkup", "audit", "recalibrate"):
+        line = f"keras-likelihood {line} new.keras {data} --output"
+        suffix = "keras" if "recalibrate" in line else "html"
+        run_line(f"{line} again.{suffix} --force", capsys)
+    model = keras.models.load_model("again.keras")
+    p = model.predict(np.load("my data.npz")["x"], verbose=0)
+    np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-5)
+
+
 def test_decisions_correct_the_file(folder, capsys):
     decide("my table.csv")
     arguments = ["audit", "--data", "my table.csv", "--apply", "decisions.csv"]
