@@ -10,9 +10,11 @@ from keras import ops
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.backend.types import Tensor
+from keras_likelihood.ensembles.ensemble_distribution import (
+    EnsembleDistribution,
+)
 from keras_likelihood.layers.target_units import collect_targets
 from keras_likelihood.likelihoods.checks import check_argument
-from keras_likelihood.likelihoods.mixture import EnsembleDistribution
 from keras_likelihood.likelihoods.output import names_in_output, split_output
 from keras_likelihood.losses.batch import without_missing
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss

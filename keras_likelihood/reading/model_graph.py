@@ -11,8 +11,10 @@ from keras import ops
 from keras_likelihood import serving
 from keras_likelihood.backend.training_rows import numpy_batches
 from keras_likelihood.backend.types import Tensor
+from keras_likelihood.ensembles.ensemble_distribution import (
+    EnsembleDistribution,
+)
 from keras_likelihood.likelihoods import Bernoulli, LocationScale, Softmax
-from keras_likelihood.likelihoods.mixture import EnsembleDistribution
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.reading import endings, stock_models

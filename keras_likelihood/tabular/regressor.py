@@ -10,9 +10,11 @@ from sklearn.utils import check_array
 from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.conformal import ConformalDistribution, ConformalIntervals
 from keras_likelihood.conformal.prediction import LEVEL
+from keras_likelihood.ensembles.ensemble_distribution import (
+    EnsembleDistribution,
+)
 from keras_likelihood.likelihoods import Likelihood
 from keras_likelihood.likelihoods.checks import check_argument, to_float64
-from keras_likelihood.likelihoods.mixture import EnsembleDistribution
 from keras_likelihood.tables.columns import as_numbers, refuse_rounding
 from keras_likelihood.tabular import targets, training
 from keras_likelihood.tabular.table_estimator import TableEstimator

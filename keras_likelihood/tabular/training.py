@@ -14,6 +14,9 @@ from keras_likelihood.backend.gradients import value_gradient_and_others
 from keras_likelihood.backend.kept_values import keeping_values
 from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.ensembles.ensemble import EnsembleLoss, MemberOutputs
+from keras_likelihood.ensembles.ensemble_distribution import (
+    EnsembleDistribution,
+)
 from keras_likelihood.ensembles.member_networks import MemberNetworks
 from keras_likelihood.likelihoods import (
     Likelihood,
@@ -22,7 +25,6 @@ from keras_likelihood.likelihoods import (
     Ordinal,
     Softmax,
 )
-from keras_likelihood.likelihoods.mixture import EnsembleDistribution
 from keras_likelihood.likelihoods.noisy_labels import FORGETTING
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses import LikelihoodLoss, LocationScaleLoss

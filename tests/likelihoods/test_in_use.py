@@ -8,7 +8,7 @@ from scipy import stats
 
 import keras_likelihood as kl
 from keras_likelihood import likelihoods
-from keras_likelihood.likelihoods.mixture import EnsembleDistribution
+from keras_likelihood.ensembles import EnsembleDistribution
 from tests.autodiff import gradients
 from tests.contracts import LIKELIHOODS, as_numpy
 from tests.kinds import WRAPPED

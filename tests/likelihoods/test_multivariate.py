@@ -7,9 +7,9 @@ from keras import ops
 from scipy import stats
 
 import keras_likelihood as kl
+from keras_likelihood.ensembles import EnsembleDistribution
 from keras_likelihood.likelihoods import MultivariateNormal as Normal
 from keras_likelihood.likelihoods import MultivariateStudentT as StudentT
-from keras_likelihood.likelihoods.mixture import EnsembleDistribution
 from tests.autodiff import central_differences, gradients
 from tests.batches import Repeated
 from tests.contracts import as_numpy

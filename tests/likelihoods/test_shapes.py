@@ -10,7 +10,7 @@ from keras import ops
 
 import keras_likelihood as kl
 from keras_likelihood import likelihoods
-from keras_likelihood.likelihoods.mixture import EnsembleDistribution
+from keras_likelihood.ensembles import EnsembleDistribution
 from tests.contracts import LIKELIHOODS, predictions_for, targets_for
 from tests.kinds import WRAPPED
 
