@@ -61,6 +61,7 @@ class EnsembleDistribution(Mixed):
 
         attributes = cls.attributes_of(inner) | {
             "takes_bounds": inner.takes_bounds,
+            "support": inner.support,
             "components": components,
             "parameters": tuple(map(of_all, (own, *inner.parameters))),
         }

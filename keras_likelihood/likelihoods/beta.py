@@ -14,7 +14,6 @@ from keras_likelihood.likelihoods.inversion import solve
 from keras_likelihood.likelihoods.likelihood import Likelihood, compiled_method
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.special import smallest
-from keras_likelihood.likelihoods.tails import EMPTY
 
 _NEAREST = 2.0**-24
 """Smallest distance of the mean from 1 in float32."""
@@ -41,6 +40,7 @@ class Beta(Likelihood):
         Parameter("concentration", ShiftedSoftplus(0.01), initial=2.0),
     )
     prediction_constraint = AffineSigmoid(0.0, 1.0)
+    support = (0.0, 1.0)
     allowed = "strictly between 0 and 1"
 
     def _means(self) -> tuple[Tensor, Tensor]:
@@ -53,11 +53,9 @@ class Beta(Likelihood):
 
     def nll(self, y: Tensor) -> Tensor:
         """Negative log-likelihood of `y` in (0, 1), NaN for other values."""
-        possible = self.is_possible(y)
-        y = ops.where(possible, y, 0.5)
         nll = ops.log(y) + ops.log1p(-y) + self._log_odds_nll(y, 1 - y)
         is_mean = (self.prediction >= 0) & (self.prediction <= 1)
-        return self._or_nan(nll, possible & is_mean)
+        return self._or_nan(nll, is_mean)
 
     def _log_odds_nll(self, y: Tensor, rest: Tensor) -> Tensor:
         """NLL of the log-odds of y, given y and 1 - y."""
@@ -66,19 +64,12 @@ class Beta(Likelihood):
         distance = self.concentration * (y - self._means()[0])
         return -log_beta_density(a, b, y, rest, distance)
 
-    @classmethod
-    def is_possible(cls, y: Tensor) -> Any:
-        return (y > 0) & (y < 1)
-
     def log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
-        inside = clip(y, 0.0, 1.0)
-        below, above = beta_tails(*self._shapes(), inside, 1 - inside)
-        found = ops.where(upper, above, below)
-        end = ops.where(ops.logical_xor(upper, y <= 0), EMPTY, 0.0)
-        return ops.where(ops.logical_or(y <= 0, y >= 1), end, found)
+        below, above = beta_tails(*self._shapes(), y, 1 - y)
+        return ops.where(upper, above, below)
 
     @compiled_method
-    def _solve(self, log_p: Tensor, upper: Tensor) -> Tensor:
+    def tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
         a, b = self._shapes()
         mean, rest = self._means()
 
@@ -93,11 +84,10 @@ class Beta(Likelihood):
 
         end = -math.log(smallest(log_p))
         zeros = ops.zeros_like(log_p + mean)
-        finite = clip(log_p + zeros, -end, 0.0)
+        log_p = clip(log_p + zeros, -end, 0.0)
         start = clip(ops.log(mean) - ops.log(rest) + zeros, 1.0 - end, end - 1)
-        found = solve(log_tail, nll, finite, upper, -end, end, start=start)
-        limit = ops.cast(upper, log_p.dtype) + zeros
-        return ops.where(log_p == -math.inf, limit, ops.sigmoid(found))
+        log_odds = solve(log_tail, nll, log_p, upper, -end, end, start=start)
+        return ops.sigmoid(log_odds)
 
     def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
         a, b = self._shapes()

@@ -1,6 +1,5 @@
 """Likelihoods of censored targets."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -51,7 +50,8 @@ class Censored(MappedWrapper):
 
     @classmethod
     def define(cls, likelihood: Any) -> dict[str, Any]:
-        return cls.attributes_of(cls.require_numbers(likelihood))
+        inner = cls.require_numbers(likelihood)
+        return {**cls.attributes_of(inner), "support": inner.support}
 
     def nll(self, y: Tensor) -> Tensor:
         """Negative log-likelihood of bounds `(..., 2)` or of exact targets.
@@ -94,15 +94,15 @@ class Censored(MappedWrapper):
 
     def cdf(self, y: Tensor) -> Tensor:
         """Probability of an outcome up to `y`, or up to its upper bound."""
-        return _at_bound(self.inner.cdf, y[..., 1])
+        return self.inner.cdf(y[..., 1])
 
     def cdf_below(self, y: Tensor) -> Tensor:
         """Probability of an outcome below `y`, or up to its lower bound."""
         low, high = y[..., 0], y[..., 1]
-        below = _at_bound(self.inner.cdf_below, low)
+        below = self.inner.cdf_below(low)
         if not self.is_discrete:
             return below
-        return ops.where(low == high, below, _at_bound(self.inner.cdf, low))
+        return ops.where(low == high, below, self.inner.cdf(low))
 
     def log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
         return self.inner.log_tail(y[..., 1], upper)
@@ -128,13 +128,6 @@ def is_exact(y: Tensor, prediction: Tensor) -> Tensor:
     """Whether each target is known exactly, one boolean per outcome."""
     bounds = Censored.match_target(y, prediction)
     return bounds[..., 0] == bounds[..., 1]
-
-
-def _at_bound(cdf: Callable[[Tensor], Tensor], bound: Tensor) -> Tensor:
-    """`cdf(bound)`, which is 0 or 1 for an infinite bound."""
-    is_end = ops.isinf(bound)
-    value = cdf(ops.where(is_end, ops.zeros_like(bound), bound))
-    return ops.where(is_end, ops.cast(bound > 0, bound.dtype), value)
 
 
 def censored(

@@ -34,6 +34,7 @@ class Bernoulli(Likelihood):
 
     parameters = (Parameter("temperature", ShiftedSoftplus(0.2), neutral=True),)
     is_discrete = True
+    support = (0.0, 1.0)
     allowed = "in [0, 1]"
 
     @property
@@ -43,8 +44,7 @@ class Bernoulli(Likelihood):
 
     def nll(self, y: Tensor) -> Tensor:
         """Negative log-likelihood of `y` in [0, 1], NaN for other values."""
-        nll = ops.softplus(self.logits) - y * self.logits
-        return self._or_nan(nll, self.is_possible(y))
+        return ops.softplus(self.logits) - y * self.logits
 
     @classmethod
     def is_possible(cls, y: Tensor) -> Any:
@@ -225,8 +225,12 @@ class Ordinal(Parametrized):
         classes = int(classes) if classes == int(classes) else classes
         check_size("classes", classes, 3, ". For two use Bernoulli")
         gaps = Parameter("gaps", ShiftedSoftplus(0.01), size=classes - 2)
-        allowed = f"whole numbers from 0 to {classes - 1}"
-        return {"classes": classes, "parameters": (gaps,), "allowed": allowed}
+        return {
+            "classes": classes,
+            "parameters": (gaps,),
+            "support": (0, classes - 1),
+            "allowed": f"whole numbers from 0 to {classes - 1}",
+        }
 
     def _gaps(self) -> Tensor:
         """Gaps between cut points, `(batch, ..., 1 or units, classes - 2)`."""
@@ -265,12 +269,7 @@ class Ordinal(Parametrized):
 
     def nll(self, y: Tensor) -> Tensor:
         """Negative log-likelihood of class numbers, NaN for other values."""
-        nll = self._pick(self._nll_of_classes(), y)
-        return self._or_nan(nll, self.is_possible(y))
-
-    @classmethod
-    def is_possible(cls, y: Tensor) -> Any:
-        return (y >= 0) & (y < cls.classes) & (y % 1 == 0)
+        return self._pick(self._nll_of_classes(), y)
 
     @method()
     def class_probabilities(self) -> Tensor:

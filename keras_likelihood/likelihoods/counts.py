@@ -18,7 +18,7 @@ from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parametrized import Wrapper
 from keras_likelihood.likelihoods.positive import MeanLikelihood
 from keras_likelihood.likelihoods.special import floor
-from keras_likelihood.likelihoods.tails import EMPTY, log_add
+from keras_likelihood.likelihoods.tails import log_add
 
 
 class CountLikelihood(MeanLikelihood):
@@ -29,29 +29,20 @@ class CountLikelihood(MeanLikelihood):
     """
 
     is_discrete = True
+    support = (0.0, math.inf)
     allowed = "whole numbers >= 0"
 
     def nll(self, y: Tensor) -> Tensor:
         """Negative log-likelihood of counts, NaN for other values."""
-        possible = self.is_possible(y)
-        nll = self.count_nll(ops.where(possible, y, ops.zeros_like(y)))
-        return self._or_nan(nll, possible & (self.prediction >= 0))
-
-    @classmethod
-    def is_possible(cls, y: Tensor) -> Any:
-        # The remainder of infinity is NaN.
-        return (y >= 0) & (y % 1 == 0)
+        nll = self.count_nll(y)
+        return self._or_nan(nll, self.prediction >= 0)
 
     def log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
-        return self._log_tail(floor(y), upper)
-
-    def _log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
-        below, above = self.count_log_tails(clip(y, 0.0, 1e30))
-        found = ops.where(upper, above, below)
-        return ops.where(y < 0, ops.where(upper, 0.0, EMPTY), found)
+        below, above = self.count_log_tails(clip(floor(y), 0.0, 1e30))
+        return ops.where(upper, above, below)
 
     @compiled_method
-    def _solve(self, log_p: Tensor, upper: Tensor) -> Tensor:
+    def tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
         deviation = ops.sqrt(self.variance())
         # Cantelli's inequality bounds the median. The tails are exponential.
         depth = clip(2 - log_p, 0.0, 1e4)
@@ -59,11 +50,9 @@ class CountLikelihood(MeanLikelihood):
         high = floor(self._mean + deviation + reach) + 2
 
         def log_tail(y: Tensor) -> Tensor:
-            return self._log_tail(y, upper)
+            return self.log_tail(y, upper)
 
-        y = solve_count(log_tail, log_p, upper, -ops.ones_like(high), high)
-        is_end = ops.logical_and(upper, log_p == -math.inf)
-        return ops.where(is_end, math.inf, y)
+        return solve_count(log_tail, log_p, upper, -ops.ones_like(high), high)
 
 
 class Poisson(CountLikelihood):

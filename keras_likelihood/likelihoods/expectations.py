@@ -44,7 +44,7 @@ def quantile_edges(distribution: Any) -> Tensor:
 def _cells(distribution: Any) -> tuple[Tensor, Tensor]:
     """Outcomes and weights, `(cells, outcomes in a cell, ...)`."""
     edges = distribution.edges()
-    step = getattr(distribution, "step", 1.0)
+    step = distribution.step
     if distribution.is_discrete:
         edges = ops.concatenate([edges[:1] - step, edges], axis=0)
     low, high = edges[:-1, None], edges[1:, None]

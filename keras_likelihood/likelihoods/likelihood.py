@@ -20,7 +20,7 @@ from keras_likelihood.likelihoods import checks, expectations, method_calls
 from keras_likelihood.likelihoods.method_calls import method
 from keras_likelihood.likelihoods.parameter import Parameter, fitted
 from keras_likelihood.likelihoods.special import floor
-from keras_likelihood.likelihoods.tails import safe_log, smaller_tail
+from keras_likelihood.likelihoods.tails import EMPTY, safe_log, smaller_tail
 
 _REGISTRY: dict[str, type["Likelihood"]] = {}
 _CRPS_LEVELS = 128
@@ -46,6 +46,43 @@ def compiled_method(function: Callable[..., Any]) -> Callable[..., Any]:
         return for_class(likelihood)(self.values(), *args)
 
     return call
+
+
+def _of_possible_targets(nll: Any, self: Any, y: Tensor) -> Tensor:
+    """`nll(y)`, or NaN for impossible targets."""
+    is_real = self.support == (-math.inf, math.inf) and not self.is_discrete
+    if self.takes_bounds or is_real:
+        return nll(self, y)
+    possible = self.is_possible(y)
+    value = nll(self, ops.where(possible, y, self.typical_outcome()))
+    return self._or_nan(value, possible)
+
+
+def _inside_of_the_support(
+    log_tail: Any, self: Any, y: Tensor, upper: Tensor
+) -> Tensor:
+    """`log_tail(y, upper)`, which is empty or whole outside of the support."""
+    if self.takes_bounds:
+        return log_tail(self, y, upper)
+    low, high = self.support
+    below = y < low if self.is_discrete else y <= low
+    outside = ops.logical_or(below, y >= high)
+    # Unselected values must be finite, or the gradient is NaN.
+    y = ops.where(outside, self.typical_outcome(), y)
+    end = ops.where(ops.logical_xor(upper, below), EMPTY, 0.0)
+    return ops.where(outside, end, log_tail(self, y, upper))
+
+
+def _of_the_smaller_tail(
+    tail_quantile: Any, self: Any, log_p: Tensor, upper: Tensor
+) -> Tensor:
+    """`tail_quantile` of a tail of at most 1/2 that is not empty."""
+    log_p, upper = smaller_tail(log_p, upper)
+    is_empty = log_p == -math.inf
+    log_p = ops.where(is_empty, math.log(0.25), log_p)
+    low, high = self.support
+    end = ops.where(upper, high, low)
+    return ops.where(is_empty, end, tail_quantile(self, log_p, upper))
 
 
 class Likelihood:
@@ -75,7 +112,13 @@ class Likelihood:
     event_rank: ClassVar[int] = 0
     """Trailing axes that form one outcome: 0 for reals, 1 for classes."""
     is_discrete: ClassVar[bool] = False
-    """Whether outcomes are whole numbers."""
+    """Whether outcomes are multiples of `step`."""
+    step: ClassVar[float] = 1.0
+    support: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
+    """Ends of the range of the outcomes.
+
+    `nll`, `log_tail` and `tail_quantile` of subclasses are only called inside.
+    """
     takes_bounds: ClassVar[bool] = False
     """Whether a target may be a pair of bounds, see `Censored`."""
     prediction_constraint: ClassVar[Constraint | None] = None
@@ -218,7 +261,7 @@ class Likelihood:
         """
         return checks.matched(y, prediction)
 
-    @method(targets=True)
+    @method(targets=True, inside=_of_possible_targets)
     def nll(self, y: Tensor) -> Tensor:
         """Complete negative log-likelihood of `y`, one per outcome."""
         raise NotImplementedError
@@ -237,9 +280,9 @@ class Likelihood:
     @method(targets=True, by_row=True)
     def cdf_below(self, y: Tensor) -> Tensor:
         """Probability of an outcome below `y`, without `y` itself."""
-        return self.cdf(ops.subtract(y, 1) if self.is_discrete else y)
+        return self.cdf(y - self.step if self.is_discrete else y)
 
-    @method(targets=True, by_row=True)
+    @method(targets=True, by_row=True, inside=_inside_of_the_support)
     def log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
         """Logarithm of the probability of a tail that ends at `y`.
 
@@ -269,23 +312,19 @@ class Likelihood:
                 against the outcomes. For a list or vector of levels, such as
                 `[0.1, 0.9]`, the levels are the first axis of the result.
         """
-        if not hasattr(self, "_solve"):
-            self._require("tail_quantile", "quantile")
+        self._require("tail_quantile", "quantile")
         upper = p > 0.5
         tail = ops.where(upper, 1 - p, p)
         # The logarithm of 0 has no gradient.
         log_p = ops.log(ops.where(tail == 0, 0.25, tail))
         return self.tail_quantile(ops.where(tail == 0, -math.inf, log_p), upper)
 
-    @method(by_row=True)
+    @method(by_row=True, inside=_of_the_smaller_tail)
     def tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
         """The value at which a tail has the probability `exp(log_p)`.
 
         It is the inverse of `log_tail`, accurate in both tails.
         """
-        if hasattr(self, "_solve"):
-            # It solves for tail probabilities of at most 1/2.
-            return self._solve(*smaller_tail(log_p, upper))
         self._require("quantile", "quantile")
         p = ops.exp(log_p)
         return self.quantile(ops.where(upper, 1 - p, p))
@@ -389,7 +428,11 @@ class Likelihood:
     @classmethod
     def is_possible(cls, y: Tensor) -> Any:
         """Whether each target is possible, for tensors and NumPy arrays."""
-        return y - y == 0
+        low, high = cls.support
+        if cls.is_discrete:
+            # The remainder of infinity is NaN.
+            return (y >= low) & (y <= high) & (y % cls.step == 0)
+        return (y > low) & (y < high)
 
     @classmethod
     def _as_numbers(cls, y: Any) -> Array:
@@ -422,7 +465,7 @@ class Likelihood:
     @method()
     def typical_outcome(self) -> Tensor:
         """A possible outcome in the prediction's shape, without gradient."""
-        outcome = ops.stop_gradient(self.prediction)
+        outcome = ops.stop_gradient(self.outcomes_like())
         return floor(outcome) if self.is_discrete else outcome
 
     @method()
@@ -432,8 +475,8 @@ class Likelihood:
 
     def _require_quantiles(self, method: str) -> None:
         """Raises an error if no integral between quantiles is possible."""
-        known = hasattr(self, "_solve") or self._overrides("quantile")
-        if self.event_rank or not (known or self._overrides("tail_quantile")):
+        names = ("quantile", "tail_quantile")
+        if self.event_rank or not any(map(self._overrides, names)):
             raise self._undefined(method)
 
     def _overrides(self, name: str) -> bool:

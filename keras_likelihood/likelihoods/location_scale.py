@@ -104,7 +104,6 @@ class LocationScale(Likelihood):
         return ops.where(p == 0.5, self.prediction, super().quantile(p))
 
     def tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
-        log_p, upper = tails.smaller_tail(log_p, upper)
         z = self.standard_log_quantile(log_p)
         return self.prediction + self.scale * ops.where(upper, -z, z)
 

@@ -26,7 +26,11 @@ def as_floating(x: Any) -> Tensor:
 
 
 def method(
-    *, targets: bool = False, by_row: bool = False, levels: bool = False
+    *,
+    targets: bool = False,
+    by_row: bool = False,
+    levels: bool = False,
+    inside: Callable[..., Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Any]:
     """Declares a method of a likelihood whose results have its dtype.
 
@@ -42,6 +46,8 @@ def method(
             compile it run it on padded rows. NaN targets give NaN.
         levels: whether the only argument is a probability, or a list of
             probabilities, which are then the first axis of the result.
+        inside: a function `(method, self, *args)` that calls the method with
+            possible arguments only, and completes its result.
     """
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -61,12 +67,13 @@ def method(
                 args = (_levels(plain, args[0]),)
             # Bounds have one axis more than rows.
             bounds = targets and plain.takes_bounds
+            run = functools.partial(inside, function) if inside else function
             padding = _padding(plain, args) if by_row and not bounds else None
             if padding is None:
-                result = function(plain, *args)
+                result = run(plain, *args)
             else:
                 pad, cut = padding
-                result = function(plain.map_values(pad), *map(pad, args))
+                result = run(plain.map_values(pad), *map(pad, args))
                 result = keras.tree.map_structure(cut, result)
             if by_row and (targets or levels):
                 for values in (args[0], plain.prediction):

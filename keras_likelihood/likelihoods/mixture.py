@@ -54,6 +54,10 @@ class Mixed(Wrapper):
         return -ops.logsumexp(self.log_weights(axis) - nll, axis=axis)
 
     @classmethod
+    def is_possible(cls, y: Tensor) -> Any:
+        return cls.likelihood.is_possible(y)
+
+    @classmethod
     def check_targets(cls, y: Tensor, prediction_shape: Shape) -> None:
         cls.likelihood.check_targets(y, prediction_shape)
 
@@ -103,7 +107,7 @@ class Mixed(Wrapper):
         return ops.sum(ops.where(chosen, drawn, zero), axis=axis)
 
     @compiled_method
-    def _solve(self, log_p: Tensor, upper: Tensor) -> Tensor:
+    def tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
         # The quantile lies between the quantiles of the components.
         log_p = log_p + ops.zeros_like(self.outcomes_like())
         upper = ops.logical_and(upper, ops.ones_like(log_p, dtype="bool"))
@@ -112,24 +116,16 @@ class Mixed(Wrapper):
         each = ops.stop_gradient(self.inner.tail_quantile(*tails))
         low, high = ops.min(each, axis=axis), ops.max(each, axis=axis)
         if self.is_discrete:
-            step = getattr(self.inner, "step", 1.0)
+            step = self.step
             ends = ops.round(low / step) - 1, ops.round(high / step)
             return step * solve_count(
                 lambda n: self.log_tail(step * n, upper), log_p, upper, *ends
             )
-        is_end = log_p == -math.inf
-        low, high = (ops.where(is_end, 0.0, end) for end in (low, high))
-        found = solve(
-            lambda y: self.log_tail(y, upper),
-            # Interpolated quantiles have no density, so bisection is used.
-            self.nll if not self.event_rank else ops.zeros_like,
-            ops.where(is_end, math.log(0.5), log_p),
-            upper,
-            low,
-            high,
+        # Interpolated quantiles have no density, so bisection is used.
+        nll = ops.zeros_like if self.event_rank else self.nll
+        return solve(
+            lambda y: self.log_tail(y, upper), nll, log_p, upper, low, high
         )
-        ends = ops.where(upper, ops.max(each, axis), ops.min(each, axis))
-        return ops.where(is_end, ends, found)
 
     def edges(self) -> Tensor:
         edges = ops.moveaxis(self.inner.edges(), self.mixed_axis, 0)
@@ -188,8 +184,11 @@ class Mixture(Mixed):
             dataclasses.replace(p, size=components)
             for p in (logit, offset, *inner.parameters)
         )
-        own = {"components": components, "parameters": parameters}
-        return cls.attributes_of(inner) | own
+        return cls.attributes_of(inner) | {
+            "components": components,
+            "parameters": parameters,
+            "support": inner.support,
+        }
 
     @method()
     def log_weights(self, axis: int = -1) -> Tensor:

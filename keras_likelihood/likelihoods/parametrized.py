@@ -167,8 +167,8 @@ class Wrapper(Parametrized):
     @classmethod
     def attributes_of(cls, likelihood: type[Likelihood]) -> dict[str, Any]:
         """Attributes that a class takes from its wrapped likelihood."""
-        own = ("parameters", "event_rank", "is_discrete")
-        names = (*own, "prediction_constraint")
+        names = ["parameters", "event_rank", "is_discrete", "step"]
+        names.append("prediction_constraint")
         taken = {name: getattr(likelihood, name) for name in names}
         return {"likelihood": likelihood, **taken}
 

@@ -52,11 +52,11 @@ class PositiveLikelihood(MeanLikelihood):
     last one for tails of at most 1/2), `variance` and `information`.
     """
 
+    support = (0.0, math.inf)
     allowed = "finite numbers > 0"
 
-    def _log_ratio(self, y: Tensor, possible: Tensor) -> Tensor:
-        positive = ops.where(possible, y, self._mean)
-        positive = clip(positive, special.smallest(y), math.inf)
+    def _log_ratio(self, y: Tensor) -> Tensor:
+        positive = clip(y, special.smallest(y), math.inf)
         mean = self._mean
         log_ratio = ops.log(positive) - ops.log(mean)
         # A difference of two logarithms loses digits near y = mean.
@@ -66,26 +66,15 @@ class PositiveLikelihood(MeanLikelihood):
         return log_ratio + ops.stop_gradient(digits)
 
     def nll(self, y: Tensor) -> Tensor:
-        possible = self.is_possible(y)
-        nll = self.ratio_nll(self._log_ratio(y, possible))
-        possible = possible & (self.prediction >= 0)
-        return self._or_nan(nll + ops.log(self._mean), possible)
-
-    @classmethod
-    def is_possible(cls, y: Tensor) -> Any:
-        return (y > 0) & (y < math.inf)
+        nll = self.ratio_nll(self._log_ratio(y)) + ops.log(self._mean)
+        return self._or_nan(nll, self.prediction >= 0)
 
     def log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
-        tail = self.ratio_log_tail(self._log_ratio(y, ~(y <= 0)), upper)
-        return ops.where(y <= 0, ops.where(upper, 0.0, tails.EMPTY), tail)
+        return self.ratio_log_tail(self._log_ratio(y), upper)
 
     def tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
-        log_p, upper = tails.smaller_tail(log_p, upper)
-        is_end = log_p == -math.inf
-        inner = ops.where(is_end, math.log(0.5), log_p)
-        ratio = ops.exp(self.log_ratio_tail_quantile(inner, upper))
-        end = ops.where(upper, math.inf, ops.zeros_like(log_p))
-        return ops.where(is_end, end, self._mean * ratio)
+        log_ratio = self.log_ratio_tail_quantile(log_p, upper)
+        return self._mean * ops.exp(log_ratio)
 
     def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
         return clip(super().sample(count, seed), 1e-37, math.inf)
@@ -202,12 +191,10 @@ class LogNormal(PositiveLikelihood):
 
         P is the cdf of the standard normal, and `r = sqrt(2)`.
         """
-        possible = self.is_possible(y)
-        z = self._standardize(self._log_ratio(y, possible))
+        z = self._standardize(self._log_ratio(y))
         share = ops.erf((z - self.scale) * _ROOT_HALF)
         share = share + ops.erf(0.5 * self.scale)
-        score = y * ops.erf(z * _ROOT_HALF) - self._mean * share
-        return self._or_nan(score, possible)
+        return y * ops.erf(z * _ROOT_HALF) - self._mean * share
 
     def information(self) -> Tensor:
         return 1 / ops.square(self.scale * self._mean)

@@ -53,9 +53,8 @@ def log_quantile(standard_nll: Density, log_p: Tensor) -> Tensor:
     for heavy tails and a concave one for light tails.
     """
     log_p = log_p + ops.zeros_like(standard_nll(ops.zeros_like(log_p)))
-    finite = ops.where(log_p == -math.inf, 0.0, log_p)
     end = math.log(_rule(ops.dtype(log_p))[2])
-    upper = ops.ones_like(finite, dtype="bool")
+    upper = ops.ones_like(log_p, dtype="bool")
 
     def log_tail(y: Tensor) -> Tensor:
         return log_survival(standard_nll, ops.expm1(y))
@@ -64,9 +63,9 @@ def log_quantile(standard_nll: Density, log_p: Tensor) -> Tensor:
         return standard_nll(ops.expm1(y)) - y
 
     # The solution of an exponential tail.
-    start = clip(ops.log1p(ops.relu(-finite - math.log(2))), 1e-3, end)
-    y = solve(log_tail, nll, finite, upper, 0.0, end, start=start)
-    return ops.where(log_p == -math.inf, log_p, -ops.expm1(clip(y, 0.0, end)))
+    start = clip(ops.log1p(ops.relu(-log_p - math.log(2))), 1e-3, end)
+    y = solve(log_tail, nll, log_p, upper, 0.0, end, start=start)
+    return -ops.expm1(clip(y, 0.0, end))
 
 
 def score_moments(standard_nll: Density, like: Tensor) -> Any:

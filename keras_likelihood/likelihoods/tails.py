@@ -47,8 +47,6 @@ def normal_log_quantile(log_p: Tensor) -> Tensor:
     Newton's method starts from formula 26.2.23 of Abramowitz and Stegun. Its
     last step provides the gradient.
     """
-    is_end = log_p == -math.inf
-    log_p = ops.where(is_end, math.log(0.25), log_p)
     t = ops.sqrt(-2 * ops.stop_gradient(log_p))
     above = 2.515517 + t * (0.802853 + t * 0.010328)
     below = 1 + t * (1.432788 + t * (0.189269 + t * 0.001308))
@@ -58,7 +56,7 @@ def normal_log_quantile(log_p: Tensor) -> Tensor:
         value = _log_left_tail(z)
         slope = ops.exp(-0.5 * z * z - ops.stop_gradient(value))
         z = z - (value - log_p) * math.sqrt(2 * math.pi) / slope
-    return ops.where(is_end, -math.inf, z)
+    return z
 
 
 def log_one_minus_exp(gap: Tensor) -> Tensor:
@@ -104,17 +102,10 @@ def log_probability(distribution: Any, low: Tensor, high: Tensor) -> Tensor:
     In a narrow range, where a difference would lose digits, it is density times
     width. Unless `low < high`, only its gradient is meaningful: it is finite.
     """
-    has_low, has_high = low != -math.inf, high != math.inf
-    both = ops.logical_and(has_low, has_high)
-    is_range = ops.logical_and(both, low < high)
-    # Unselected values must be finite, or the gradient is NaN.
     typical = distribution.typical_outcome()
-    finite = ops.where(has_low, low, ops.where(has_high, high, typical))
-    low = ops.where(has_low, low, finite)
-    high = ops.where(has_high, high, finite)
     middle = low + 0.5 * (high - low)
-
-    upper = ops.where(both, middle > typical, has_low)
+    # Without a lower end it is NaN, and the lower tail is used.
+    upper = middle > typical
     at_low = distribution.log_tail(low, upper)
     at_high = distribution.log_tail(high, upper)
     wide = ops.where(upper, at_low, at_high)
@@ -127,12 +118,10 @@ def log_probability(distribution: Any, low: Tensor, high: Tensor) -> Tensor:
         # density times width, if the density is about constant.
         digits = 1e-15 if ops.dtype(gap) == "float64" else 1e-6
         limit = (digits * (1 + ops.abs(ops.stop_gradient(wide)))) ** (1 / 3)
-        narrow = ops.logical_and(is_range, gap < limit)
+        narrow = ops.logical_and(low < high, gap < limit)
         density = -distribution.nll(ops.where(narrow, middle, typical))
         change = ops.stop_gradient(distribution.nll(low) + density)
         narrow = ops.logical_and(narrow, ops.abs(change) < 0.5)
         width = ops.where(narrow, high - low, ops.ones_like(low))
         found = ops.where(narrow, density + ops.log(width), found)
-    found = ops.where(both, found, ops.where(has_low, at_low, at_high))
-    known = ops.logical_or(has_low, has_high)
-    return ops.where(known, found, ops.zeros_like(found))
+    return found

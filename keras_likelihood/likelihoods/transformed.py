@@ -14,7 +14,6 @@ from keras_likelihood.likelihoods import expectations
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.likelihoods.likelihood import Likelihood, compiled_method
 from keras_likelihood.likelihoods.parametrized import MappedWrapper
-from keras_likelihood.likelihoods.tails import EMPTY
 from keras_likelihood.likelihoods.truncated import Truncated
 
 _REGISTRY: dict[str, type["Bijector"]] = {}
@@ -197,6 +196,7 @@ class Transformed(MappedWrapper):
             "bijector": bijector,
             "mapped_likelihood": mapped,
             "prediction_constraint": bijector.prediction_constraint,
+            "support": (bijector.low, bijector.high),
             "allowed": f"strictly between {bijector.low} and {bijector.high}",
         }
 
@@ -210,19 +210,11 @@ class Transformed(MappedWrapper):
     def nll(self, y: Tensor) -> Tensor:
         inside = self.bijector.inside(y)
         nll = self.inner.nll(self.bijector(inside))
-        nll = nll - self.bijector.log_slope(inside)
-        return self._or_nan(nll, self.is_possible(y))
-
-    @classmethod
-    def is_possible(cls, y: Tensor) -> Any:
-        return (y > cls.bijector.low) & (y < cls.bijector.high)
+        return nll - self.bijector.log_slope(inside)
 
     def log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
-        inside = self.bijector.inside(y)
-        found = self.inner.log_tail(self.bijector(inside), upper)
-        end = ops.logical_or(y <= self.bijector.low, y >= self.bijector.high)
-        is_empty = ops.logical_xor(upper, y <= self.bijector.low)
-        return ops.where(end, ops.where(is_empty, EMPTY, 0.0), found)
+        u = self.bijector(self.bijector.inside(y))
+        return self.inner.log_tail(u, upper)
 
     def from_inner(self, y: Tensor) -> Tensor:
         return self.bijector.inverse(y)

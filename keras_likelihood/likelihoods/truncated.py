@@ -3,6 +3,7 @@
 import math
 from typing import Any, ClassVar
 
+import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.operations import clip
@@ -12,7 +13,7 @@ from keras_likelihood.likelihoods.likelihood import compiled_method
 from keras_likelihood.likelihoods.method_calls import method
 from keras_likelihood.likelihoods.parametrized import MappedWrapper, Wrapper
 from keras_likelihood.likelihoods.special import floor
-from keras_likelihood.likelihoods.tails import EMPTY, log_add, log_probability
+from keras_likelihood.likelihoods.tails import log_add, log_probability
 
 
 class Truncated(Wrapper):
@@ -36,7 +37,6 @@ class Truncated(Wrapper):
     example = "normal,low=0"
     low: ClassVar[float | None]
     high: ClassVar[float | None]
-    _range: ClassVar[tuple[float, float]]
 
     @classmethod
     def define(
@@ -48,24 +48,25 @@ class Truncated(Wrapper):
         fits = start < end and (start, end) != (-math.inf, math.inf)
         allowed = "a range with `low` or `high`, and low < high"
         check_argument("low, high", (low, high), fits, allowed)
+        least, most = inner.support
         return cls.attributes_of(inner) | {
             "low": start if start > -math.inf else None,
             "high": end if end < math.inf else None,
-            "_range": (start, end),
+            "support": (max(start, least), min(end, most)),
             "allowed": f"in [{start}, {end}]",
         }
 
     def _ends(self) -> tuple[Tensor, Tensor]:
         """Ends in the prediction's shape, such that outcomes exceed `low`."""
-        low, high = self._range
+        low, high = self.support
         ones = ops.ones_like(self.prediction)
-        return (low - self.is_discrete) * ones, high * ones
+        if self.is_discrete:
+            low = low - 0.5 * self.step
+        return low * ones, high * ones
 
     def nll(self, y: Tensor) -> Tensor:
-        inner, inside = self.inner, self.is_possible(y)
-        possible = ops.where(inside, y, self.typical_outcome())
-        nll = inner.nll(possible) + log_probability(inner, *self._ends())
-        return self._or_nan(nll, inside)
+        inner = self.inner
+        return inner.nll(y) + log_probability(inner, *self._ends())
 
     @classmethod
     def check_targets(cls, y: Tensor, prediction_shape: Shape) -> None:
@@ -74,40 +75,34 @@ class Truncated(Wrapper):
 
     @classmethod
     def is_possible(cls, y: Tensor) -> Any:
-        low, high = cls._range
+        low, high = cls.support
         return (y >= low) & (y <= high)
 
     def log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
-        low, high = self._ends()
-        inner = self.inner
-        y = clip(y, low + ops.zeros_like(y), high + ops.zeros_like(y))
+        inner, (low, high) = self.inner, self._ends()
         start, end = ops.where(upper, y, low), ops.where(upper, high, y)
-        empty = start >= end
-        # The whole range is used in place of an empty one.
-        start, end = ops.where(empty, low, start), ops.where(empty, high, end)
         share = log_probability(inner, start, end)
         share = share - log_probability(inner, low, high)
-        return ops.where(empty, EMPTY, clip(share, -math.inf, 0.0))
+        return clip(share, -math.inf, 0.0)
 
     @compiled_method
-    def _solve(self, log_p: Tensor, upper: Tensor) -> Tensor:
+    def tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
         # Use the tail of the likelihood in which the range lies, or the given
         # tail if the range contains the median.
         inner, (low, high) = self.inner, self._ends()
-        below_high = _tail(inner, high, False)
-        above_low = _tail(inner, low, True)
+        below_high, above_low = inner.log_cdf(high), inner.log_survival(low)
         side = ops.where(below_high < math.log(0.5), False, upper)
         side = ops.where(above_low < math.log(0.5), True, side)
         near = ops.where(side, above_low, below_high)
-        beyond = _tail(inner, high, True), _tail(inner, low, False)
+        beyond = inner.log_survival(high), inner.log_cdf(low)
         share = log_p + log_probability(inner, low, high)
         added = log_add(ops.where(side, *beyond), share)
         rest = near + ops.log1p(-ops.exp(clip(share - near, -math.inf, -1e-7)))
         tail = ops.where(ops.logical_xor(upper, side), rest, added)
-        return clip(inner.tail_quantile(tail, side), *self._range)
+        return clip(inner.tail_quantile(tail, side), *self.support)
 
     def typical_outcome(self) -> Tensor:
-        return clip(self.inner.typical_outcome(), *self._range)
+        return clip(self.inner.typical_outcome(), *self.support)
 
 
 class Rounded(MappedWrapper):
@@ -129,8 +124,6 @@ class Rounded(MappedWrapper):
         step: distance between grid points, `> 0`. Defaults to 1.
     """
 
-    step: ClassVar[float]
-
     @classmethod
     def define(cls, likelihood: Any, *, step: Any = 1.0) -> dict[str, Any]:
         inner = cls.require_numbers(likelihood)
@@ -138,8 +131,13 @@ class Rounded(MappedWrapper):
         check_argument("likelihood", inner.name(), fits, allowed)
         check_argument("step", step, 0 < step < math.inf, "a finite step > 0")
         step = float(step)
-        own = {"is_discrete": True, "allowed": f"multiples of {step}"}
-        return {**cls.attributes_of(inner), **own, "step": step}
+        ends = tuple(float(step * np.round(x / step)) for x in inner.support)
+        return cls.attributes_of(inner) | {
+            "is_discrete": True,
+            "step": step,
+            "support": ends,
+            "allowed": f"multiples of {step}",
+        }
 
     def from_inner(self, y: Tensor) -> Tensor:
         return self.step * ops.round(y / self.step)
@@ -151,8 +149,16 @@ class Rounded(MappedWrapper):
 
     @classmethod
     def is_possible(cls, y: Tensor) -> Any:
+        # Compiled code rounds other numbers.
+        return y - y == 0
+
+    @classmethod
+    def check_targets(cls, y: Tensor, prediction_shape: Shape) -> None:
+        super().check_targets(y, prediction_shape)
+        y = cls._as_numbers(y)
         steps = abs(y / cls.step)
-        return abs((steps + 0.5) % 1 - 0.5) < 1e-3 + 1e-6 * steps
+        off = abs((steps + 0.5) % 1 - 0.5) >= 1e-3 + 1e-6 * steps
+        cls._refuse_targets(y, off, cls.allowed)
 
     def cdf_below(self, y: Tensor) -> Tensor:
         y = self.from_inner(y)
@@ -165,13 +171,3 @@ class Rounded(MappedWrapper):
     @method()
     def scale_exponent(self) -> Tensor:
         return self.inner.scale_exponent()
-
-
-def _tail(distribution: Any, x: Tensor, upper: Tensor) -> Tensor:
-    """`log_tail` at a bound, which may be infinite."""
-    is_end = ops.isinf(x)
-    finite = ops.where(is_end, distribution.typical_outcome(), x)
-    flags = ops.ones_like if upper else ops.zeros_like
-    found = distribution.log_tail(finite, flags(finite, dtype="bool"))
-    end = ops.where((x > 0) if not upper else (x < 0), 0.0, EMPTY)
-    return ops.where(is_end, end, found)

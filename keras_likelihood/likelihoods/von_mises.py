@@ -80,8 +80,12 @@ class VonMises(Likelihood):
         z = width * tangent
         return quadrature.log_cdf(nll, ops.where(upper, -z, z))
 
+    def quantile(self, p: Tensor) -> Tensor:
+        ends = self.prediction - math.pi, self.prediction + math.pi
+        return clip(super().quantile(p), *ends)
+
     @compiled_method
-    def _solve(self, log_p: Tensor, upper: Tensor) -> Tensor:
+    def tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
         width, nll = self._line()
         z = quadrature.log_quantile(nll, log_p)
         angle = 2 * trigonometric("arctan", z / width)

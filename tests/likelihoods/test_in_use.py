@@ -133,6 +133,45 @@ def test_slices_levels_numbers_and_numpy(name):
     np.testing.assert_allclose(arrays.mean(), as_numpy(made.mean()), rtol=1e-6)
 
 
+INF = np.inf
+
+
+@pytest.mark.parametrize(
+    "name, ends",
+    [
+        ("normal", (-INF, INF)),
+        ("student_t", (-INF, INF)),
+        ("robust_rho", (-INF, INF)),
+        ("gamma", (0, INF)),
+        ("poisson", (0, INF)),
+        ("beta", (0, 1)),
+        ("ordinal(4)", (0, 3)),
+        ("truncated(gamma,high=3.0)", (0, 3)),
+        ("truncated(rounded(normal,step=0.5),low=1.0)", (1, INF)),
+        ("rounded(truncated(normal,low=0.7))", (1, INF)),
+        ("mixture(poisson)", (0, INF)),
+        ("transformed(normal,logit)", (0, 1)),
+        ("censored(exponential)", (0, INF)),
+    ],
+)
+def test_tails_and_quantiles_at_the_ends_of_the_support(name, ends):
+    made = likelihoods.get(name)(PREDICTION).as_numpy()
+    low, high = made.quantile([0.0, 1.0])
+    np.testing.assert_array_equal(low, np.full_like(low, ends[0]))
+    np.testing.assert_array_equal(high, np.full_like(high, ends[1]))
+    for y, cdf in ((-INF, 0), (ends[0] - 1, 0), (ends[1] + 1, 1), (INF, 1)):
+        np.testing.assert_array_equal(made.cdf(y), np.full_like(low, cdf))
+        assert np.isfinite(made.log_cdf(y)).all()
+        assert np.isfinite(made.log_survival(y)).all()
+
+
+def test_truncated_bins_sum_to_one():
+    name = "truncated(rounded(normal,step=0.5),low=1.0,high=2.0)"
+    y = np.array([1.0, 1.5, 2.0], "float32")[:, None, None]
+    nll = likelihoods.get(name)(PREDICTION).as_numpy().nll(y)
+    np.testing.assert_allclose(np.exp(-nll).sum(axis=0), 1, rtol=1e-5)
+
+
 def test_only_batch_axes_are_sliced():
     made = likelihoods.Normal(np.zeros((4, 2), "float32"), scale=0.5)
     assert tuple(made[0].prediction.shape) == (2,)
