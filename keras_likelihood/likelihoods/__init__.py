@@ -9,13 +9,14 @@ from keras_likelihood.likelihoods.counts import (
     Poisson,
     ZeroInflated,
 )
-from keras_likelihood.likelihoods.huber import Huber
 from keras_likelihood.likelihoods.likelihood import Likelihood, get
 from keras_likelihood.likelihoods.location_scale import (
+    Huber,
     Laplace,
     LocationScale,
     Logistic,
     Normal,
+    StudentT,
 )
 from keras_likelihood.likelihoods.mixture import Mixture
 from keras_likelihood.likelihoods.multivariate import (
@@ -35,7 +36,6 @@ from keras_likelihood.likelihoods.positive import (
 )
 from keras_likelihood.likelihoods.quantiles import Quantiles
 from keras_likelihood.likelihoods.robust_rho import RobustRho
-from keras_likelihood.likelihoods.student_t import StudentT
 from keras_likelihood.likelihoods.transformed import (
     Bijector,
     BoxCox,

@@ -10,10 +10,10 @@ from keras_likelihood.backend.operations import clip
 from keras_likelihood.backend.types import Tensor
 from keras_likelihood.constraints import AffineSigmoid, ShiftedSoftplus
 from keras_likelihood.likelihoods.incomplete import beta_tails, log_beta_density
-from keras_likelihood.likelihoods.inversion import solve
 from keras_likelihood.likelihoods.likelihood import Likelihood, compiled_method
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.special import smallest
+from keras_likelihood.likelihoods.tails import solve
 
 _NEAREST = 2.0**-24
 """Smallest distance of the mean from 1 in float32."""

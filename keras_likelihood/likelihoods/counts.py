@@ -12,13 +12,12 @@ from keras_likelihood.backend.types import Tensor
 from keras_likelihood.constraints import AffineSigmoid, Softplus
 from keras_likelihood.likelihoods import incomplete
 from keras_likelihood.likelihoods.checks import check_argument
-from keras_likelihood.likelihoods.inversion import solve_count
 from keras_likelihood.likelihoods.likelihood import compiled_method, get
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parametrized import Wrapper
 from keras_likelihood.likelihoods.positive import MeanLikelihood
 from keras_likelihood.likelihoods.special import floor
-from keras_likelihood.likelihoods.tails import log_add
+from keras_likelihood.likelihoods.tails import log_add, solve_count
 
 
 class CountLikelihood(MeanLikelihood):

@@ -11,12 +11,12 @@ from keras_likelihood.backend.operations import seed_generator
 from keras_likelihood.backend.types import Shape, Tensor
 from keras_likelihood.constraints import Identity
 from keras_likelihood.likelihoods.checks import check_argument, check_size
-from keras_likelihood.likelihoods.inversion import solve, solve_count
 from keras_likelihood.likelihoods.likelihood import compiled_method
 from keras_likelihood.likelihoods.method_calls import method
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parametrized import Wrapper
 from keras_likelihood.likelihoods.special import floor
+from keras_likelihood.likelihoods.tails import solve, solve_count
 
 
 class Mixed(Wrapper):

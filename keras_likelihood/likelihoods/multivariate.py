@@ -1,7 +1,4 @@
-"""Multivariate likelihoods, and the scale matrices of vectors.
-
-If the noise has unit covariance, `matrix` is the covariance of the outcome.
-"""
+"""Multivariate likelihoods, and the scale matrices of vectors."""
 
 import math
 from typing import Any, ClassVar
@@ -18,7 +15,11 @@ from keras_likelihood.likelihoods.checks import (
     check_size,
     matched,
 )
-from keras_likelihood.likelihoods.location_scale import Normal
+from keras_likelihood.likelihoods.location_scale import (
+    LocationScale,
+    Normal,
+    StudentT,
+)
 from keras_likelihood.likelihoods.method_calls import method
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parametrized import Parametrized
@@ -26,7 +27,6 @@ from keras_likelihood.likelihoods.special import (
     HALF_LOG_2_PI,
     normalizer_excess,
 )
-from keras_likelihood.likelihoods.student_t import StudentT
 
 
 def _below_the_diagonal(units: int) -> int:
@@ -35,31 +35,26 @@ def _below_the_diagonal(units: int) -> int:
     return units * (units - 1) // 2
 
 
-_SCALE = Parameter("scale", ShiftedSoftplus(0.01), size=lambda units: units)
-
-
 class Diagonal:
-    """`diag(scale)^2` for independent coordinates, scale `(..., d)`."""
+    """`diag(scale)^2` for independent coordinates, scale `(..., d)`.
 
-    @staticmethod
-    def parameters(rank: int | None) -> tuple[Parameter, ...]:
-        return (_SCALE,)
+    A scale matrix is a product `R R^T`. `color` multiplies noise by R.
+    """
 
     def __init__(self, scale: Tensor) -> None:
         self.scale = scale
+        self.noises = scale.shape[-1]
 
     def log_determinant(self) -> Tensor:
-        """Half the logarithm of the determinant of the covariance."""
+        """Half the logarithm of the determinant."""
         return ops.sum(ops.log(self.scale), axis=-1)
 
-    def squared_distance(self, residual: Tensor) -> Tensor:
-        """`r^T covariance^-1 r` of residuals `(..., d)`."""
-        return ops.sum(ops.square(residual / self.scale), axis=-1)
+    def whiten(self, residual: Tensor) -> Tensor:
+        """The smallest noise `(..., noises)` that has this color."""
+        return residual / self.scale
 
-    def noise(self, shape: Any, seed: Any) -> Tensor:
-        """Normal noise with this covariance, in the given shape."""
-        dtype = self.scale.dtype
-        return self.scale * keras.random.normal(shape, dtype=dtype, seed=seed)
+    def color(self, noise: Tensor) -> Tensor:
+        return self.scale * noise
 
     def matrix(self) -> Tensor:
         return ops.square(self.scale)[..., None] * _eye(self.scale)
@@ -76,13 +71,7 @@ class LowRank(Diagonal):
         d = scale.shape[-1]
         shape = tuple(ops.shape(factor))[:-1]
         self.factor = ops.reshape(factor, (*shape, d, factor.shape[-1] // d))
-
-    @staticmethod
-    def parameters(rank: int | None) -> tuple[Parameter, ...]:
-        # Small and irregular, because equal columns would stay equal.
-        start = tuple(0.2 * math.sin(1 + k * k) for k in range(61))
-        size = (rank or 0).__mul__
-        return (_SCALE, Parameter("factor", Identity(), start, size=size))
+        self.noises = d + self.factor.shape[-1]
 
     def _small(self) -> tuple[Tensor, Tensor]:
         """`(W / scale, Cholesky factor of 1 + W^T diag(scale)^-2 W)`."""
@@ -96,23 +85,20 @@ class LowRank(Diagonal):
         diagonal = ops.diagonal(self._small()[1], axis1=-2, axis2=-1)
         return super().log_determinant() + ops.sum(ops.log(diagonal), axis=-1)
 
-    def squared_distance(self, residual: Tensor) -> Tensor:
-        # Sum of the squares of the residual that the factors do not explain,
-        # and of the factors. The shorter formula is a difference.
+    def whiten(self, residual: Tensor) -> Tensor:
+        # What the factors do not explain, and the factors. The shorter formula
+        # of the squared distance is a difference.
         stretched, small = self._small()
         white = residual / self.scale
         seen = ops.sum(stretched * white[..., None], axis=-2)
         half = _solve(small, seen[..., None])
         moved = _solve(ops.swapaxes(small, -1, -2), half, lower=False)[..., 0]
-        squares = ops.sum(ops.square(white - _times(stretched, moved)), axis=-1)
-        return squares + ops.sum(ops.square(moved), axis=-1)
+        return ops.concatenate([white - _times(stretched, moved), moved], -1)
 
-    def noise(self, shape: Any, seed: Any) -> Tensor:
-        seed = seed_generator(seed)
-        own = super().noise(shape, seed)
-        shape = *shape[:-1], self.factor.shape[-1]
-        moved = keras.random.normal(shape, dtype=own.dtype, seed=seed)
-        return own + _times(self.factor, moved)
+    def color(self, noise: Tensor) -> Tensor:
+        d = self.scale.shape[-1]
+        moved = _times(self.factor, noise[..., d:])
+        return super().color(noise[..., :d]) + moved
 
     def matrix(self) -> Tensor:
         turned = ops.swapaxes(self.factor, -1, -2)
@@ -126,11 +112,6 @@ class Cholesky(Diagonal):
     `lower` contains the concatenated rows of A, `(..., d (d - 1) / 2)`.
     """
 
-    @staticmethod
-    def parameters(rank: int | None) -> tuple[Parameter, ...]:
-        size = _below_the_diagonal
-        return (_SCALE, Parameter("lower", Identity(), 0.0, size=size))
-
     def __init__(self, scale: Tensor, lower: Tensor) -> None:
         super().__init__(scale)
         d = scale.shape[-1]
@@ -142,13 +123,11 @@ class Cholesky(Diagonal):
         unit = ops.reshape(entries, shape) + _eye(scale)
         self.root = scale[..., None] * unit
 
-    def squared_distance(self, residual: Tensor) -> Tensor:
-        white = _solve(self.root, residual[..., None])
-        return ops.sum(ops.square(white), axis=(-2, -1))
+    def whiten(self, residual: Tensor) -> Tensor:
+        return _solve(self.root, residual[..., None])[..., 0]
 
-    def noise(self, shape: Any, seed: Any) -> Tensor:
-        normal = keras.random.normal(shape, dtype=self.scale.dtype, seed=seed)
-        return _times(self.root, normal)
+    def color(self, noise: Tensor) -> Tensor:
+        return _times(self.root, noise)
 
     def matrix(self) -> Tensor:
         return ops.matmul(self.root, ops.swapaxes(self.root, -1, -2))
@@ -169,28 +148,33 @@ def _solve(root: Tensor, right: Tensor, lower: bool = True) -> Tensor:
     return ops.solve_triangular(root + zeros, right + zeros, lower=lower)
 
 
+_SCALE = Parameter("scale", ShiftedSoftplus(0.01), size=lambda units: units)
 _SHAPES: Any = {"diagonal": Diagonal, "low_rank": LowRank, "full": Cholesky}
 
 
 class Multivariate(Parametrized):
     """A distribution of vectors, which lie on the last axis of the prediction.
 
-    The argument `covariance` is the structure of the covariance:
+        nll(y) = radial_nll(r^T S^-1 r, d) + log det(S) / 2
+
+    with `r = y - prediction` and S the squared scale. The argument `covariance`
+    is its structure:
 
     - `"diagonal"`: independent coordinates, with one `scale` each.
     - `"low_rank"`: `diag(scale)^2 + W W^T`. W has `rank` columns and is stored
       in `factor`. Use it for long vectors.
-    - `"full"`: any covariance, with the Cholesky factor `diag(scale) (1 + A)`.
+    - `"full"`: any matrix, with the Cholesky factor `diag(scale) (1 + A)`.
       `lower` contains the entries of A below the diagonal.
 
-    A subclass defines `own_parameters`, `nll`, `sample`, `marginal` and
-    `_after_seeing` (the factor on the conditional matrix and the conditional
-    own parameters, given the number of coordinates and their squared distance).
+    A subclass defines `coordinate` and `radial_nll`, and unless it is normal
+    also `own_parameters`, `_stretch` and `_after_seeing`.
     """
 
     example = "covariance=full"
+    coordinate: ClassVar[type[LocationScale]]
+    """The likelihood of one coordinate."""
     own_parameters: ClassVar[tuple[Parameter, ...]] = ()
-    """Parameters that precede the parameters of the covariance."""
+    """Parameters of the coordinates besides the scale."""
 
     @classmethod
     def define(
@@ -198,14 +182,60 @@ class Multivariate(Parametrized):
     ) -> dict[str, Any]:
         known, allowed = covariance in _SHAPES, f"one of {sorted(_SHAPES)}"
         check_argument("covariance", covariance, known, allowed)
+        parameters = [*cls.own_parameters, _SCALE]
         if covariance == "low_rank":
             check_size("rank", rank, 1)
+            # Small and irregular, because equal columns would stay equal.
+            start = tuple(0.2 * math.sin(1 + k * k) for k in range(61))
+            size = (rank or 0).__mul__
+            parameters.append(Parameter("factor", Identity(), start, size=size))
         else:
             allowed = f"None for {covariance=}, which is not 'low_rank'"
             check_argument("rank", rank, rank is None, allowed)
-        parameters = cls.own_parameters + _SHAPES[covariance].parameters(rank)
+        if covariance == "full":
+            size = _below_the_diagonal
+            parameters.append(Parameter("lower", Identity(), 0.0, size=size))
         own = {"covariance": covariance, "rank": rank}
-        return {**own, "parameters": parameters, "event_rank": 1}
+        return {**own, "parameters": tuple(parameters), "event_rank": 1}
+
+    def radial_nll(self, distance: Tensor, d: int) -> Tensor:
+        """NLL at a squared distance from 0, if the scale is 1."""
+        raise NotImplementedError
+
+    def _stretch(self, shape: Any, seed: Any) -> Any:
+        """Random factors of normal noise, one for each vector."""
+        return 1.0
+
+    def _after_seeing(self, count: int, distance: Tensor) -> Any:
+        """Factor of the matrix and own parameters, given some coordinates."""
+        return 1.0, {}
+
+    def nll(self, y: Tensor) -> Tensor:
+        matrix = self.scale_matrix
+        white = matrix.whiten(y - self.prediction)
+        distance = ops.sum(ops.square(white), axis=-1)
+        nll = self.radial_nll(distance, self.prediction.shape[-1])
+        return nll + matrix.log_determinant()
+
+    def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
+        seed, matrix = seed_generator(seed), self.scale_matrix
+        *rows, _ = self._sample_shape(count)
+        dtype, shape = self.prediction.dtype, (*rows, matrix.noises)
+        noise = keras.random.normal(shape, dtype=dtype, seed=seed)
+        stretch = self._stretch((*rows, 1), seed)
+        return self.prediction + matrix.color(noise) * stretch
+
+    def mean(self) -> Tensor:
+        return self.prediction
+
+    def variance(self) -> Tensor:
+        return self._coordinates().variance()
+
+    def _coordinates(self) -> Any:
+        """The distributions of all coordinates, without their dependence."""
+        square = ops.diagonal(self.scale_squared(), axis1=-2, axis2=-1)
+        own = {p.name: getattr(self, p.name) for p in self.own_parameters}
+        return self.coordinate(self.prediction, scale=ops.sqrt(square), **own)
 
     @property
     @method()
@@ -227,7 +257,13 @@ class Multivariate(Parametrized):
     @method()
     def marginal(self, index: int) -> Any:
         """The distribution of one coordinate, `(batch, ..., 1)`."""
-        raise NotImplementedError
+        d = self.prediction.shape[-1]
+        allowed = f"a coordinate from 0 to {d - 1}"
+        check_argument("index", index, index in range(d), allowed)
+        # Own parameters of a vector have a last axis of length 1.
+        return self._coordinates().map_values(
+            lambda v: v[..., index, None] if v.shape[-1:] == (d,) else v
+        )
 
     @method()
     def conditional(self, index: Any, values: Tensor) -> Any:
@@ -266,14 +302,6 @@ class Multivariate(Parametrized):
         lower = ops.stack(lower, axis=-1) / ops.take(scale, rows, axis=-1)
         return self.family._make()(mean, lower=lower, **own)
 
-    def _coordinate(self, index: int) -> tuple[Tensor, Tensor]:
-        """Location and scale of one coordinate."""
-        d = self.prediction.shape[-1]
-        allowed = f"a coordinate from 0 to {d - 1}"
-        check_argument("index", index, index in range(d), allowed)
-        square = self.scale_squared()[..., index, index]
-        return self.prediction[..., index, None], ops.sqrt(square)[..., None]
-
 
 class MultivariateNormal(Multivariate):
     """Multivariate normal, for boxes, key points or joint forecasts.
@@ -302,29 +330,10 @@ class MultivariateNormal(Multivariate):
     `(batch, ..., d * rank)`.
     """
 
-    def nll(self, y: Tensor) -> Tensor:
-        residual = y - self.prediction
-        matrix = self.scale_matrix
-        distance = matrix.squared_distance(residual)
-        size = residual.shape[-1] * HALF_LOG_2_PI
-        return 0.5 * distance + matrix.log_determinant() + size
+    coordinate = Normal
 
-    def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
-        shape = self._sample_shape(count)
-        return self.prediction + self.scale_matrix.noise(shape, seed)
-
-    def mean(self) -> Tensor:
-        return self.prediction
-
-    def variance(self) -> Tensor:
-        return ops.diagonal(self.scale_squared(), axis1=-2, axis2=-1)
-
-    def marginal(self, index: int) -> Normal:
-        mean, scale = self._coordinate(index)
-        return Normal(mean, scale=scale)
-
-    def _after_seeing(self, count: int, distance: Tensor) -> Any:
-        return 1.0, {}
+    def radial_nll(self, distance: Tensor, d: int) -> Tensor:
+        return 0.5 * distance + d * HALF_LOG_2_PI
 
 
 class MultivariateStudentT(Multivariate):
@@ -346,40 +355,26 @@ class MultivariateStudentT(Multivariate):
     `MultivariateNormal`.
     """
 
+    coordinate = StudentT
     own_parameters = (Parameter("df", Softplus(floor=1.0), initial=4.0),)
 
     def _df(self) -> Tensor:
         """Degrees of freedom per vector."""
         return self.df[..., 0] if len(self.df.shape) else self.df
 
-    def nll(self, y: Tensor) -> Tensor:
-        residual = y - self.prediction
-        matrix = self.scale_matrix
-        df, d = self._df(), residual.shape[-1]
-        distance = matrix.squared_distance(residual)
+    def radial_nll(self, distance: Tensor, d: int) -> Tensor:
+        df = self._df()
         tail = 0.5 * (df + d) * ops.log1p(distance / df)
-        return tail + matrix.log_determinant() + _log_partition(df, d)
+        return tail + _log_partition(df, d)
 
-    def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
-        shape, seed = self._sample_shape(count), seed_generator(seed)
-        noise = self.scale_matrix.noise(shape, seed)
-        half = (*shape[:-1], 1)
-        half_df = ops.broadcast_to(clip(0.5 * self.df, 0.0, 1e14), half)
+    def _stretch(self, shape: Any, seed: Any) -> Tensor:
+        half_df = ops.broadcast_to(clip(0.5 * self.df, 0.0, 1e14), shape)
         dtype = self.prediction.dtype
-        gamma = keras.random.gamma(half, half_df, dtype=dtype, seed=seed)
-        return self.prediction + noise * ops.sqrt(half_df / gamma)
+        gamma = keras.random.gamma(shape, half_df, dtype=dtype, seed=seed)
+        return ops.sqrt(half_df / gamma)
 
     def mean(self) -> Tensor:
         return ops.where(self.df > 1, self.prediction, float("nan"))
-
-    def variance(self) -> Tensor:
-        """Variances of the entries, infinite up to `df = 2`."""
-        square = ops.diagonal(self.scale_squared(), axis1=-2, axis2=-1)
-        return square * StudentT(self.df, df=self.df).standard_variance()
-
-    def marginal(self, index: int) -> StudentT:
-        median, scale = self._coordinate(index)
-        return StudentT(median, df=self.df, scale=scale)
 
     def _after_seeing(self, count: int, distance: Tensor) -> Any:
         df = self._df()

@@ -11,11 +11,11 @@ from keras_likelihood.backend.types import Tensor
 from keras_likelihood.constraints import ShiftedSoftplus, Softplus
 from keras_likelihood.likelihoods import special, tails
 from keras_likelihood.likelihoods.incomplete import gamma_tails
-from keras_likelihood.likelihoods.inversion import solve
 from keras_likelihood.likelihoods.likelihood import Likelihood, compiled_method
 from keras_likelihood.likelihoods.location_scale import SCALE
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.special import HALF_LOG_2_PI, bounded_exp
+from keras_likelihood.likelihoods.tails import solve
 
 SHAPE = Parameter("shape", ShiftedSoftplus(0.01))
 _ROOT_HALF = math.sqrt(0.5)

@@ -24,8 +24,7 @@ from keras import ops
 from keras_likelihood.backend.gradients import value_and_gradient
 from keras_likelihood.backend.operations import clip
 from keras_likelihood.backend.types import Tensor
-from keras_likelihood.likelihoods.inversion import solve
-from keras_likelihood.likelihoods.tails import both_tails, safe_log
+from keras_likelihood.likelihoods.tails import both_tails, safe_log, solve
 
 Density: TypeAlias = Callable[[Tensor], Tensor]
 """The NLL of a density, as a function of its argument."""

@@ -16,14 +16,13 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from keras_likelihood.backend.gradients import with_gradient
 from keras_likelihood.backend.operations import clip
 from keras_likelihood.backend.types import Tensor
 from keras_likelihood.constraints import AffineSigmoid, Softplus
 from keras_likelihood.likelihoods import log_partition
 from keras_likelihood.likelihoods.location_scale import LocationScale
 from keras_likelihood.likelihoods.parameter import Parameter
-from keras_likelihood.likelihoods.special import sum_to
+from keras_likelihood.likelihoods.special import with_slopes
 
 _FORM_CHANGE = 1.7
 """Shape above which the second form is more accurate."""
@@ -128,29 +127,14 @@ def rho_and_slopes(x: Tensor, shape: Tensor, scale: Tensor) -> Any:
     return value, by_x, clip(by_shape * inverse_a, -bound, bound)
 
 
-def _forward(x: Tensor, shape: Tensor, scale: Tensor) -> Any:
+@with_slopes
+def _nll(x: Tensor, shape: Tensor, scale: Tensor) -> Any:
     value, by_x, by_shape = rho_and_slopes(x, shape, scale)
     constant, slope = log_partition.value_and_slope(shape)
+    bound, inverse_scale = limits(x).bound, 1 / scale
+    by_scale = (1 - clip(x * by_x, -bound, bound)) * inverse_scale
     nll = value + (constant + ops.log(scale))
-    return nll, (x, shape, scale, by_x, by_shape + slope)
-
-
-def _backward(residuals: Any, upstream: Tensor) -> tuple[Any, ...]:
-    """Functions without arguments that return the gradients of the NLL."""
-    x, shape, scale, by_x, by_shape = residuals
-    bound = limits(x).bound
-
-    def gradient_x() -> Tensor:
-        return upstream * by_x
-
-    def gradient_shape() -> Tensor:
-        return sum_to(upstream * by_shape, shape)
-
-    def gradient_scale() -> Tensor:
-        pull = clip(x * by_x, -bound, bound)
-        return sum_to(upstream * (1 - pull), scale) / scale
-
-    return gradient_x, gradient_shape, gradient_scale
+    return nll, by_x, by_shape + slope, by_scale
 
 
 def _second_order(value: Any, h: Tensor, b_over_a: Tensor) -> Tensor:
@@ -189,6 +173,3 @@ def limits(x: Tensor) -> _Limits:
     if ops.dtype(x) == "float64":
         return _Limits(3e-32, 1e-18, 1e20, 3e18, 690.0, 1e300)
     return _Limits(1.3e-13, 1e-9, 1e12, 3e12, 80.0, 1e37)
-
-
-_nll = with_gradient(_forward, _backward)
