@@ -5,15 +5,13 @@ The classes are Keras metrics, see `DistributionMetric`. The NumPy functions in
 """
 
 from keras_likelihood.metrics import functions
-from keras_likelihood.metrics.class_metrics import (
-    BrierScore,
-    ClassMetric,
-    ExpectedCalibrationError,
-)
 from keras_likelihood.metrics.distribution_metrics import (
+    BrierScore,
     CalibrationError,
+    ClassMetric,
     ContinuousRankedProbabilityScore,
     DistributionMetric,
+    ExpectedCalibrationError,
     IntervalCoverage,
     NegativeLogLikelihood,
     Sharpness,

@@ -11,7 +11,7 @@ from keras_likelihood.backend.types import Tensor
 from keras_likelihood.likelihoods import Bernoulli, Likelihood, Softmax
 from keras_likelihood.likelihoods.censored import is_exact
 from keras_likelihood.likelihoods.checks import check_argument, check_coverage
-from keras_likelihood.likelihoods.output import distribution_of
+from keras_likelihood.likelihoods.output import distribution_of, split_output
 from keras_likelihood.losses.batch import Batch
 
 
@@ -71,13 +71,17 @@ class DistributionMetric(keras.metrics.Metric):
         self, y_true: Tensor, y_pred: Tensor, sample_weight: Any = None
     ) -> None:
         """Adds a batch of targets, and outputs or a `Likelihood`."""
-        distribution = self.read(y_pred)
-        if len(distribution.prediction.shape) == 1:
-            distribution = distribution.map_values(
-                lambda v: v[..., None] if len(v.shape) == 1 else v
-            )
+
+        def with_units(v: Any) -> Tensor:
+            v = ops.convert_to_tensor(v)
+            return v[..., None] if len(v.shape) == 1 else v
+
         if isinstance(y_pred, Likelihood):
-            y_pred = y_pred.prediction
+            distribution = y_pred.map_values(with_units)
+            y_pred = distribution.prediction
+        else:
+            y_pred = keras.tree.map_structure(with_units, y_pred)
+            distribution = self.read(y_pred)
         kind, dtype = type(distribution), self.dtype
         batch = Batch.of(kind, y_true, y_pred, sample_weight, dtype=dtype)
         self.add(distribution, batch)
@@ -90,8 +94,6 @@ class DistributionMetric(keras.metrics.Metric):
 
     def read(self, y_pred: Tensor) -> Likelihood:
         """The distribution for an output, without a loss."""
-        if isinstance(y_pred, Likelihood):
-            return y_pred.map_values(ops.convert_to_tensor)
         return distribution_of(
             self.likelihood, y_pred, known=self.parameters, dtype=self.dtype
         )
@@ -165,7 +167,7 @@ class NegativeLogLikelihood(MeanOverOutcomes):
         check_argument("likelihood", self.likelihood.name(), fits, allowed)
 
     def read(self, y_pred: Tensor) -> Likelihood:
-        if not self.from_logits and not isinstance(y_pred, Likelihood):
+        if not self.from_logits:
             y_pred = as_logits(ops.cast(y_pred, self.dtype), self.likelihood)
         return super().read(y_pred)
 
@@ -207,18 +209,17 @@ class CalibrationError(DistributionMetric):
         self.count = self.add_variable((), "zeros", name="count")
 
     def update_from(self, distribution: Any, y_true: Any, weights: Any) -> None:
-        cdf = ops.cast(distribution.cdf(y_true), self.dtype)
+        cdf, below = cdf_and_below(distribution, y_true)
         if len(weights.shape) < len(cdf.shape):
             weights = weights[..., None]
         weights = ops.broadcast_to(weights, ops.shape(cdf))
-        cdf, weights = ops.reshape(cdf, (-1, 1)), ops.reshape(weights, (-1, 1))
-        inside = ops.cast(cdf <= self._levels(), self.dtype)
-        if distribution.is_discrete or distribution.takes_bounds:
-            below = ops.cast(distribution.cdf_below(y_true), self.dtype)
-            below = ops.reshape(below, (-1, 1))
-            jump = ops.maximum(cdf - below, 1e-30)
-            part = ops.clip((self._levels() - below) / jump, 0.0, 1.0)
-            inside = ops.where(cdf <= self._levels(), inside, part)
+        cdf, below, weights = (
+            ops.reshape(ops.cast(x, self.dtype), (-1, 1))
+            for x in (cdf, below, weights)
+        )
+        jump = ops.maximum(cdf - below, 1e-30)
+        part = ops.clip((self._levels() - below) / jump, 0.0, 1.0)
+        inside = ops.where(cdf <= self._levels(), 1.0, part)
         self.below.assign_add(ops.sum(weights * inside, axis=0))
         self.count.assign_add(ops.sum(weights))
 
@@ -254,13 +255,10 @@ class IntervalCoverage(MeanOverOutcomes):
         self.coverage = coverage
 
     def values(self, distribution: Likelihood, y_true: Tensor) -> Tensor:
-        cdf = distribution.cdf(y_true)
+        cdf, below = cdf_and_below(distribution, y_true)
         tail = (1 - self.coverage) / 2
-        below, within = cdf, cdf <= 1 - tail
-        if distribution.is_discrete or distribution.takes_bounds:
-            below = distribution.cdf_below(y_true)
-            # `P(Y < y) < 1 - tail` means that y is at most the upper quantile.
-            within = below < 1 - tail
+        # `P(Y < y) < 1 - tail` means that y is at most the upper quantile.
+        within = ops.logical_or(below < 1 - tail, cdf <= 1 - tail)
         inside = ops.cast(ops.logical_and(cdf >= tail, within), cdf.dtype)
         inside = ops.where(ops.isnan(cdf), cdf, inside)
         if not distribution.takes_bounds:
@@ -295,6 +293,113 @@ class Sharpness(MeanOverOutcomes):
 
     def values(self, distribution: Likelihood, y_true: Tensor) -> Tensor:
         return distribution.scale
+
+
+class ClassMetric(DistributionMetric):
+    """A metric of class probabilities.
+
+    In the `compile` of a `LikelihoodModel` the loss determines the meaning of
+    the output. Otherwise the metric accepts a `Likelihood`, `(logits,
+    temperature)`, or logits or probabilities. One column is a binary outcome.
+
+    Args:
+        from_logits: whether a single output contains logits. `None` (default)
+            and `False` mean probabilities.
+        name, dtype: as in `keras.metrics.Metric`.
+    """
+
+    own_arguments: tuple[str, ...] = ("from_logits",)
+
+    def __init__(
+        self, *, from_logits: bool | None = None, **options: Any
+    ) -> None:
+        super().__init__(**options)
+        self.from_logits = from_logits
+
+    def bind(self, loss: Any) -> None:
+        super().bind(loss)
+        is_class = hasattr(loss.likelihood, "class_probabilities")
+        allowed = f"a likelihood of classes for {self.name}, such as softmax"
+        check_argument("loss", loss.likelihood.name(), is_class, allowed)
+
+    def read(self, y_pred: Tensor) -> Likelihood:
+        prediction, parameters = split_output(y_pred)
+        prediction = ops.cast(prediction, self.dtype)
+        likelihood = Bernoulli if prediction.shape[-1] == 1 else Softmax
+        if not parameters and not self.from_logits:
+            prediction = as_logits(prediction, likelihood)
+        output = (prediction, *parameters)
+        return distribution_of(likelihood, output, dtype=self.dtype)
+
+    def outcomes(self, distribution: Likelihood, y_true: Tensor) -> Any:
+        """Class numbers `(batch, ...)` and probabilities `(..., classes)`."""
+        p = ops.cast(distribution.class_probabilities(), self.dtype)
+        if distribution.event_rank and len(y_true.shape) == len(p.shape):
+            # One-hot labels
+            y_true = ops.argmax(y_true, axis=-1)
+        return ops.cast(ops.reshape(y_true, ops.shape(p)[:-1]), "int32"), p
+
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        del config["likelihood"]
+        return config
+
+
+@serializable
+class BrierScore(ClassMetric, MeanOverOutcomes):
+    """Mean squared distance of the probabilities from the one-hot outcome.
+
+    Brier = mean_i sum_c (p_ic - [y_i = c])^2
+    """
+
+    def values(self, distribution: Likelihood, y_true: Tensor) -> Tensor:
+        y_true, p = self.outcomes(distribution, y_true)
+        outcome = ops.one_hot(y_true, p.shape[-1], dtype=p.dtype)
+        return ops.sum(ops.square(p - outcome), axis=-1)
+
+
+@serializable
+class ExpectedCalibrationError(ClassMetric):
+    """Mean gap between confidence and accuracy, in equal-width bins.
+
+        ECE = sum_b n_b / n |accuracy_b - confidence_b|
+
+    Args:
+        bins: number of bins of [0, 1]. Defaults to 15.
+        **options: options of `ClassMetric`.
+    """
+
+    own_arguments = ("from_logits", "bins")
+
+    def __init__(self, *, bins: int = 15, **options: Any) -> None:
+        super().__init__(**options)
+        check_argument("bins", bins, bins >= 1, ">= 1")
+        self.bins = bins
+        self.gaps = self.add_variable((bins,), "zeros", name="gaps")
+        self.size = self.add_variable((), "zeros", name="size")
+
+    def update_from(self, distribution: Any, y_true: Any, weights: Any) -> None:
+        y_true, p = self.outcomes(distribution, y_true)
+        confidence = ops.max(p, axis=-1)
+        top = ops.cast(ops.argmax(p, axis=-1), "int32")
+        gap = ops.cast(top == y_true, self.dtype) - confidence
+        weights = weights * ops.ones_like(confidence)
+        index = ops.cast(ops.floor(confidence * self.bins), "int32")
+        index = ops.reshape(ops.clip(index, 0, self.bins - 1), (-1,))
+        gap = ops.reshape(weights * gap, (-1,))
+        self.gaps.assign_add(ops.segment_sum(gap, index, self.bins))
+        self.size.assign_add(ops.sum(weights))
+
+    def result(self) -> Tensor:
+        total = ops.sum(ops.abs(self.gaps))
+        return ops.divide_no_nan(total, self.size)
+
+
+def cdf_and_below(distribution: Likelihood, y: Tensor) -> tuple[Any, Any]:
+    """`cdf(y)` and `cdf_below(y)`, which only differ if the cdf jumps."""
+    cdf = distribution.cdf(y)
+    jumps = distribution.is_discrete or distribution.takes_bounds
+    return cdf, distribution.cdf_below(y) if jumps else cdf
 
 
 def as_logits(p: Tensor, likelihood: Any) -> Any:

@@ -173,13 +173,10 @@ def _checked_cdf(cdf_values: Any) -> Any:
 
 def _check_unit(name: str, values: Tensor) -> None:
     """Raises an error unless the values, at least one, lie in [0, 1]."""
-    if not values.size:
-        raise ValueError(f"`{name}` must be in [0, 1]. Received: no values")
-    if values.min() < 0 or values.max() > 1:
-        raise ValueError(
-            f"`{name}` must be in [0, 1]. "
-            f"Received: values from {values.min():.3g} to {values.max():.3g}"
-        )
+    ends = [values.min(), values.max()] if values.size else []
+    fits = ends and ends[0] >= 0 and ends[1] <= 1
+    received = f"values from {ends[0]:.3g} to {ends[1]:.3g}" if ends else ends
+    check_argument(name, received, fits, "in [0, 1]")
 
 
 def _outcomes(y_true: Tensor, probabilities: Any) -> Any:
@@ -191,11 +188,9 @@ def _outcomes(y_true: Tensor, probabilities: Any) -> Any:
         p = p[..., None]
     if p.shape[-1] == 1:
         p = np.concatenate([1 - p, p], axis=-1)
-    if p.shape[:-1] != y_true.shape:
-        raise ValueError(
-            "`y_true` must have the shape of `probabilities` without the last "
-            f"axis. Received: {y_true.shape} and {p.shape}"
-        )
+    fits = p.shape[:-1] == y_true.shape
+    allowed = f"of shape {p.shape[:-1]}, one class per row of probabilities"
+    check_argument("y_true", y_true.shape, fits, allowed)
     sums = p.sum(axis=-1)
     # Half precision is allowed.
     off = sums[np.abs(sums - 1) > 0.01][:3].tolist()

@@ -65,7 +65,7 @@ def test_calibration_error_equals_a_loop():
     for j in range(1, 20):
         total += (j / 20 - np.mean(values <= j / 20)) ** 2
     assert functions.calibration_error(values) == pytest.approx(total)
-    with pytest.raises(ValueError, match="Received: values from -0.1"):
+    with pytest.raises(ValueError, match="Received: 'values from -0.1"):
         functions.calibration_error([-0.1, 0.5])
 
 
