@@ -375,9 +375,8 @@ class Likelihood:
         """Standard deviation of the outcome, the root of `variance()`."""
         return ops.sqrt(self.variance())
 
-    @compiled_method
-    def _moments(self) -> tuple[Tensor, Tensor]:
-        return expectations.moments(self)
+    _moments = compiled_method(expectations.moments)
+    _information = compiled_method(expectations.information)
 
     @method(by_row=True)
     def information(self) -> Tensor:
@@ -389,10 +388,6 @@ class Likelihood:
         """
         self._require_quantiles("information")
         return self._information()
-
-    @compiled_method
-    def _information(self) -> Tensor:
-        return expectations.information(self)
 
     @method(targets=True)
     def crps(self, y: Tensor) -> Tensor:
