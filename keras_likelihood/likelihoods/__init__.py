@@ -37,7 +37,6 @@ from keras_likelihood.likelihoods.positive import (
 from keras_likelihood.likelihoods.quantiles import Quantiles
 from keras_likelihood.likelihoods.robust_rho import RobustRho
 from keras_likelihood.likelihoods.transformed import (
-    Bijector,
     BoxCox,
     Transformed,
 )
@@ -47,7 +46,6 @@ from keras_likelihood.likelihoods.von_mises import VonMises
 __all__ = [
     "Bernoulli",
     "Beta",
-    "Bijector",
     "BoxCox",
     "Censored",
     "CountLikelihood",

@@ -181,15 +181,13 @@ def censored(
         check_argument("event", event, fits, allowed)
         high = np.where(event.astype(bool), low, np.inf)
     else:
-        y = low = high = _numbers(y)
-        if below is not None:
-            limit = np.broadcast_to(_numbers(below), y.shape)
-            low = np.where(y <= limit, -np.inf, low)
-            high = np.where(y <= limit, limit, high)
-        if above is not None:
-            limit = np.broadcast_to(_numbers(above), y.shape)
-            low = np.where(y >= limit, limit, low)
-            high = np.where(y >= limit, np.inf, high)
+        y = _numbers(y)
+        below, above = (
+            np.broadcast_to(end if x is None else _numbers(x), y.shape)
+            for x, end in ((below, -np.inf), (above, np.inf))
+        )
+        low = np.where(y >= above, above, np.where(y <= below, -np.inf, y))
+        high = np.where(y >= above, np.inf, np.where(y <= below, below, y))
     bad = ~np.where(low == high, np.isfinite(low), low < high)
     pairs = np.stack([low, high], axis=-1)
     allowed = "pairs with lower < upper, or equal and finite"

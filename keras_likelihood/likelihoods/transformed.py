@@ -9,73 +9,22 @@ from keras import ops
 
 from keras_likelihood.backend.operations import clip
 from keras_likelihood.backend.types import Tensor
-from keras_likelihood.constraints import AffineSigmoid, Constraint, Exp
+from keras_likelihood.constraints import AffineSigmoid, Exp
 from keras_likelihood.likelihoods import expectations
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.likelihoods.likelihood import Likelihood, compiled_method
 from keras_likelihood.likelihoods.parametrized import MappedWrapper
 from keras_likelihood.likelihoods.truncated import Truncated
 
-_REGISTRY: dict[str, type["Bijector"]] = {}
-
 
 @dataclasses.dataclass(frozen=True)
-class Bijector:
-    """A smooth, increasing map `u = map(y)` of targets in (low, high).
-
-    A subclass is a frozen dataclass whose fields are numbers. It defines
-    `__call__`, `inverse` and `log_slope`. Saved files refer to it by its
-    snake-case name with these numbers, such as `box_cox(0.5)`.
-    """
-
-    name: ClassVar[str]
-    low: ClassVar[float] = -math.inf
-    high: ClassVar[float] = math.inf
-    prediction_constraint: ClassVar[Constraint | None] = None
-    """Map from the reals to the range of the targets."""
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        cls.name = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
-        _REGISTRY[cls.name] = cls
-
-    def __call__(self, y: Tensor) -> Tensor:
-        """The map, for targets strictly inside (low, high)."""
-        raise NotImplementedError
-
-    def inverse(self, u: Tensor) -> Tensor:
-        raise NotImplementedError
-
-    def log_slope(self, y: Tensor) -> Tensor:
-        """`log(d map(y) / dy)`."""
-        raise NotImplementedError
-
-    @property
-    def image(self) -> tuple[float, float]:
-        """Ends of the range of the map."""
-        return -math.inf, math.inf
-
-    def inside(self, y: Tensor) -> Tensor:
-        """`y`, moved away from the ends of (low, high)."""
-        width = min(self.high - self.low, 1.0)
-        low = self.low + width * 1e-7 if self.low else 1e-37
-        high = self.high
-        if high < math.inf:
-            # The closest float32 below 1 is 6e-8 away.
-            high = high - 6e-8 * max(abs(high), width)
-        return clip(y, low, high)
-
-    def __str__(self) -> str:
-        numbers = ",".join(map(str, dataclasses.astuple(self)))
-        return f"{self.name}({numbers})" if numbers else self.name
-
-
-@dataclasses.dataclass(frozen=True)
-class Logit(Bijector):
+class Logit:
     """`log(y / (1 - y))`, for targets in (0, 1)."""
 
-    low = 0.0
     high = 1.0
+    last = 1 - 6e-8
+    """The closest float32 below the end."""
+    lowest_value = None
     prediction_constraint = AffineSigmoid(0.0, 1.0)
 
     def __call__(self, y: Tensor) -> Tensor:
@@ -87,9 +36,12 @@ class Logit(Bijector):
     def log_slope(self, y: Tensor) -> Tensor:
         return -ops.log(y) - ops.log1p(-y)
 
+    def __str__(self) -> str:
+        return "logit"
+
 
 @dataclasses.dataclass(frozen=True)
-class BoxCox(Bijector):
+class BoxCox:
     """`(y^power - 1) / power`, for targets `> 0`; `log(y)` at power 0.
 
     Power 1 only shifts the target. Power 0.5 is the square root. Lower powers
@@ -101,8 +53,9 @@ class BoxCox(Bijector):
 
     power: float
 
-    low = 0.0
-    prediction_constraint = Exp()
+    high: ClassVar[float] = math.inf
+    last: ClassVar[float] = math.inf
+    prediction_constraint: ClassVar[Exp] = Exp()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "power", float(self.power))
@@ -120,40 +73,33 @@ class BoxCox(Bijector):
     def inverse(self, u: Tensor) -> Tensor:
         if self.power == 0:
             return ops.exp(u)
-        # Outside of the image the target is at the end of its range.
+        # Below the lowest value the target is at the end of its range.
         inside = clip(self.power * u, -1 + 1e-7, math.inf)
         return ops.exp(ops.log1p(inside) / self.power)
 
     def log_slope(self, y: Tensor) -> Tensor:
+        """`log(d map(y) / dy)`."""
         return (self.power - 1) * ops.log(y)
 
     @property
-    def image(self) -> tuple[float, float]:
-        return -1 / self.power if self.power else -math.inf, math.inf
+    def lowest_value(self) -> float | None:
+        """The map of 0, or `None` if it is infinite."""
+        return -1 / self.power if self.power else None
 
     def __str__(self) -> str:
-        return super().__str__() if self.power else "log"
+        return f"box_cox({self.power})" if self.power else "log"
 
 
-def _get_bijector(identifier: Any) -> Bijector:
-    """Returns a `Bijector`, given itself or a name such as `"box_cox(0.5)"`."""
-    if isinstance(identifier, Bijector):
+def _get_bijector(identifier: Any) -> Any:
+    """Returns a map, given itself or a name such as `"box_cox(0.5)"`."""
+    if isinstance(identifier, BoxCox):
         return identifier
-    if identifier == "log":
-        return BoxCox(0.0)
-    name, _, arguments = str(identifier).partition("(")
-    if name in _REGISTRY:
-        try:
-            numbers = arguments.removesuffix(")").split(",")
-            return _REGISTRY[name](*(float(n) for n in numbers if n))
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"Cannot create the bijector: {error}. Received: {identifier!r}"
-            ) from None
-    raise ValueError(
-        "A bijector must be a `Bijector` or the name of one of "
-        f"{sorted(_REGISTRY)}. Received: {identifier!r}"
-    )
+    if str(identifier) == "logit":
+        return Logit()
+    match = re.fullmatch(r"log|box_cox\(([0-9.e-]+)\)", str(identifier))
+    allowed = "'log', 'logit', 'box_cox(power)' or a `BoxCox`"
+    check_argument("bijector", identifier, match, allowed)
+    return BoxCox(float(match and match[1] or 0))
 
 
 class Transformed(MappedWrapper):
@@ -174,8 +120,7 @@ class Transformed(MappedWrapper):
 
     Args:
         likelihood: a `Likelihood` of real numbers or its name.
-        bijector: `"log"`, `"logit"`, a `BoxCox`, or your own `Bijector` or
-            its name.
+        bijector: `"log"`, `"logit"`, or a `BoxCox` or its name.
     """
 
     example = "normal,log"
@@ -189,38 +134,41 @@ class Transformed(MappedWrapper):
         allowed = "a likelihood of real numbers"
         check_argument("likelihood", inner.name(), is_real, allowed)
         bijector = _get_bijector(bijector)
-        low, high = bijector.image
-        is_cut = (low, high) != (-math.inf, math.inf)
-        mapped = Truncated(inner, low=low, high=high) if is_cut else inner
+        low = bijector.lowest_value
+        mapped = inner if low is None else Truncated(inner, low=low)
         return cls.attributes_of(inner) | {
             "bijector": bijector,
             "mapped_likelihood": mapped,
             "prediction_constraint": bijector.prediction_constraint,
-            "support": (bijector.low, bijector.high),
-            "allowed": f"strictly between {bijector.low} and {bijector.high}",
+            "support": (0.0, bijector.high),
+            "allowed": f"strictly between 0.0 and {bijector.high}",
         }
+
+    def _inside(self, y: Tensor) -> Tensor:
+        """`y`, moved away from the ends of the support."""
+        return clip(y, 1e-37, self.bijector.last)
 
     @property
     def inner(self) -> Likelihood:
         """The distribution of the transformed target."""
-        location = self.bijector(self.bijector.inside(self.prediction))
+        location = self.bijector(self._inside(self.prediction))
         values = {**self.values(), "prediction": location}
         return self.mapped_likelihood(**values)
 
     def nll(self, y: Tensor) -> Tensor:
-        inside = self.bijector.inside(y)
+        inside = self._inside(y)
         nll = self.inner.nll(self.bijector(inside))
         return nll - self.bijector.log_slope(inside)
 
     def log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
-        u = self.bijector(self.bijector.inside(y))
+        u = self.bijector(self._inside(y))
         return self.inner.log_tail(u, upper)
 
     def from_inner(self, y: Tensor) -> Tensor:
         return self.bijector.inverse(y)
 
     def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
-        return self.bijector.inside(super().sample(count, seed))
+        return self._inside(super().sample(count, seed))
 
     @compiled_method
     def _moments(self) -> tuple[Tensor, Tensor]:
@@ -228,6 +176,6 @@ class Transformed(MappedWrapper):
 
     def information(self) -> Tensor:
         """Information of the transformed target times `map'(prediction)^2`."""
-        inside = self.bijector.inside(self.prediction)
+        inside = self._inside(self.prediction)
         slope = ops.exp(self.bijector.log_slope(inside))
         return self.inner.information() * ops.square(slope)
