@@ -44,7 +44,11 @@ def import_after_keras() -> None:
 class _Finder:
     """Finds modules as usual, and imports the core after the first one."""
 
-    _names = {"keras", *(f"keras_likelihood.{name}" for name in IN_FILES)}
+    # `conformal` imports `reading`, which must not be half imported then.
+    _names = {
+        "keras",
+        *(f"keras_likelihood.{name}" for name in (*IN_FILES, "reading")),
+    }
 
     def find_spec(
         self, fullname: str, path: Any = None, target: Any = None

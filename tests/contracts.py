@@ -344,6 +344,7 @@ def detector_keeps_the_contract(make, x):
     flagged = scores > detector.threshold_
     np.testing.assert_array_equal(detector.labels_, flagged.astype(int))
     assert 0 < detector.labels_.sum() < len(x)
+    np.testing.assert_array_equal(detector.predict(x), detector.labels_)
     np.testing.assert_allclose(make().fit(x).decision_scores_, scores)
     bad = x.copy()
     bad[0, 0] = np.nan

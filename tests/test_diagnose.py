@@ -155,16 +155,6 @@ def test_saturated_shape(rng, bias, end):
     assert "AffineSigmoid" in found.message
 
 
-def test_own_constraint_is_the_one_looked_at(rng):
-    x, y = linear_data(rng)
-    narrow = kl.constraints.AffineSigmoid(0.1, 0.4)
-    model = scale_model(constraint=narrow, initial=0.2)
-    compiled(model)
-    model.layers[-1].parameter_layers[0].bias.assign([9.0])
-    found = finding(diagnose(model, x, y), "saturated_constraint")
-    assert found.evidence["high"] == pytest.approx(0.4)
-
-
 def test_scale_ran_away(rng):
     x, y = linear_data(rng)
     model = compiled(scale_model())

@@ -15,12 +15,9 @@ from keras_likelihood.commands.tasks import (
     Task,
 )
 from keras_likelihood.reading import read_output
+from keras_likelihood.reading.graphs import ClassifierGraph, RegressorGraph
 from keras_likelihood.reading.stock_models import with_likelihood
-from keras_likelihood.recalibration.graphs import (
-    ClassifierGraph,
-    RegressorGraph,
-)
-from keras_likelihood.recalibration.regression import location_and_scale
+from keras_likelihood.reading.targets import location_and_scale
 
 
 def load_task(args: Namespace) -> Task:

@@ -11,13 +11,13 @@ from keras_likelihood.conformal import scores as conformal_scores
 from keras_likelihood.conformal.models import ConformalRegressor
 from keras_likelihood.likelihoods import Likelihood, LocationScale, Normal
 from keras_likelihood.likelihoods.checks import check_argument, to_float64
-from keras_likelihood.recalibration import inputs
-from keras_likelihood.recalibration.graphs import RegressorGraph, as_tensor
-from keras_likelihood.recalibration.regression import (
+from keras_likelihood.reading.graphs import RegressorGraph, as_tensor
+from keras_likelihood.reading.targets import (
     as_column,
+    check_fitted,
     location_and_scale,
+    widest,
 )
-from keras_likelihood.recalibration.residual_shape import widest
 
 _LEAST = 25
 """Smallest number of examples that is split to choose the trust."""
@@ -152,7 +152,7 @@ class ConformalIntervals:
         """
         graph = RegressorGraph(model, x, batched=y is None)
         distribution, _, y, weight = graph.outputs(x, y, None, batch_size)
-        inputs.refuse_weights(weight)
+        conformal_scores.refuse_weights(weight)
         self.fit_distribution(distribution, y, groups=groups)
         self.model = graph.calibrated_model(self)
         return self
@@ -226,7 +226,7 @@ class ConformalIntervals:
         `prediction` is a `Likelihood`, or an array as in `fit_arrays`, like the
         other arguments.
         """
-        inputs.check_fitted(self, "scores_", "calibrate")
+        check_fitted(self, "scores_", "calibrate")
         if not isinstance(prediction, Likelihood):
             prediction = _normal(prediction, scale)
         used = conformal.tempered(prediction, self.trust_, self._unit)
@@ -237,7 +237,7 @@ class ConformalIntervals:
     ) -> tuple[Array, Array]:
         """Intervals of new inputs; see `ConformalRegressor.interval`."""
         # After `fit_arrays`, users call `calibrate(prediction).interval(...)`.
-        inputs.check_fitted(self, "model", "interval")
+        check_fitted(self, "model", "interval")
         return self.model.interval(x, coverage, groups=groups)
 
     def _graph(self, graph: RegressorGraph) -> list[Tensor]:

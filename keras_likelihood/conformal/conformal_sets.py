@@ -5,7 +5,6 @@ import time
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.special import softmax
 
 from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.conformal import prediction as conformal
@@ -13,9 +12,8 @@ from keras_likelihood.conformal import scores as conformal_scores
 from keras_likelihood.conformal.models import ConformalClassifier
 from keras_likelihood.conformal.prediction import SCORES
 from keras_likelihood.likelihoods.checks import check_argument
-from keras_likelihood.reading.targets import as_labels
-from keras_likelihood.recalibration import inputs
-from keras_likelihood.recalibration.graphs import ClassifierGraph
+from keras_likelihood.reading.graphs import ClassifierGraph
+from keras_likelihood.reading.targets import as_labels, as_logits, check_fitted
 
 
 @dataclasses.dataclass(kw_only=True, eq=False)
@@ -29,7 +27,7 @@ class ConformalSets:
     al. 2020), regularised ones (`"raps"`, Angelopoulos et al. 2021), which
     contain fewer unlikely classes, and least ambiguous ones (`"lac"`, Sadinle
     et al. 2019), which are the smallest on average but too small for hard
-    examples.
+    examples. No set is empty: all contain the most probable class.
 
     A set then contains the class of a new example with a probability of at
     least `coverage`, on average over calibration sets and examples, and with
@@ -40,9 +38,6 @@ class ConformalSets:
 
     Args:
         score: `"aps"` (default), `"raps"` or `"lac"`.
-        allow_empty: whether a `"lac"` set may be empty. Defaults to False:
-            every set contains the most probable class, so the coverage may be
-            higher than requested.
 
     Attributes set by fitting:
         scores_: a `CalibrationScores`, whose `values` are the sorted scores of
@@ -61,7 +56,6 @@ class ConformalSets:
     model_class: ClassVar = ConformalClassifier
 
     score: str = "aps"
-    allow_empty: bool = False
 
     def __post_init__(self) -> None:
         fits, allowed = self.score in SCORES, f"one of {SCORES}"
@@ -97,7 +91,7 @@ class ConformalSets:
                 "Received: a model with multi-label outputs"
             )
         logits, _, y, weight = graph.outputs(x, y, None, batch_size)
-        inputs.refuse_weights(weight)
+        conformal_scores.refuse_weights(weight)
         self.fit_arrays(logits, y, groups=groups)
         self.model = graph.calibrated_model(self)
         return self
@@ -152,7 +146,7 @@ class ConformalSets:
     ) -> Array:
         """Sets of new inputs; see `ConformalClassifier.predict_set`."""
         # After `fit_arrays`, users call `predict_set_arrays`.
-        inputs.check_fitted(self, "model", "predict_set")
+        check_fitted(self, "model", "predict_set")
         return self.model.predict_set(x, coverage, groups=groups)
 
     def predict_set_arrays(
@@ -169,7 +163,7 @@ class ConformalSets:
             logits, from_logits: as in `fit_arrays`.
             coverage, groups: as in `predict_set`.
         """
-        inputs.check_fitted(self, "scores_", "predict_set_arrays")
+        check_fitted(self, "scores_", "predict_set_arrays")
         p, _ = _probabilities(logits, from_logits)
         return conformal.prediction_sets(
             p, self.scores_, self._settings(), coverage, groups
@@ -192,6 +186,7 @@ def _probabilities(
     logits: Any, from_logits: bool
 ) -> tuple[Array, tuple[int, ...]]:
     """Probabilities `(n, ..., classes)` and the shape of the logits."""
-    rows, shape, _ = inputs.as_logits(logits, from_logits)
-    p = softmax(rows.astype("float64"), axis=1)
+    rows, shape, _ = as_logits(logits, from_logits)
+    p = np.exp(rows.astype("float64") - rows.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
     return p.reshape(*shape[:-1], p.shape[1]), shape

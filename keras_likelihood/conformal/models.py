@@ -10,7 +10,7 @@ from keras_likelihood.backend.registration import serializable
 from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.conformal import prediction as conformal
 from keras_likelihood.conformal.scores import scores_layer
-from keras_likelihood.serving.recalibrated import RecalibratedRegressor
+from keras_likelihood.serving.layers import RecalibratedRegressor
 
 
 class _AtBound(keras.Layer):

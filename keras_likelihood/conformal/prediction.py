@@ -11,8 +11,9 @@ from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.conformal.scores import CalibrationScores
 from keras_likelihood.likelihoods import Likelihood, Quantiles
 from keras_likelihood.likelihoods.checks import (
-    as_numbers,
+    aligned,
     check_argument,
+    finite_numbers,
     to_float64,
 )
 from keras_likelihood.likelihoods.output import distribution_of
@@ -64,8 +65,6 @@ def sets_within(p: Any, bound: Any, settings: dict[str, Any]) -> Any:
     limits = np.asarray(bound, keras.backend.standardize_dtype(p.dtype))
     limits = limits if settings["by_class"] else limits[..., None]
     sets = xp.less_equal(scores, limits)
-    if settings["allow_empty"]:
-        return sets
     most = xp.argmax(p, axis=-1)[..., None]
     first = xp.equal(xp.arange(p.shape[-1], dtype=most.dtype), most)
     return xp.logical_or(sets, first)
@@ -231,15 +230,4 @@ def checked_targets(y: Any, distribution: Likelihood) -> Array:
             "`keras_likelihood.conformal.ConformalSets`. Received: "
             f"{type(distribution).__name__}"
         )
-    y = as_numbers(y).astype("float64")
-    received = y.shape
-    # The axis of a single unit may be omitted.
-    if y.shape in {shape[:-1], (*shape, 1)} and y.size == np.prod(shape):
-        y = y.reshape(shape)
-    if y.shape != shape or not np.isfinite(y).all():
-        raise ValueError(
-            f"Targets must be finite and of shape {shape}. "
-            f"Received: shape {received} with {(~np.isfinite(y)).sum()} values "
-            "that are not finite"
-        )
-    return y
+    return aligned(finite_numbers(y), [shape], "Targets")

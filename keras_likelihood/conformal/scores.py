@@ -8,8 +8,9 @@ import keras
 import numpy as np
 
 from keras_likelihood.backend.registration import serializable
-from keras_likelihood.backend.types import Array, Tensor
+from keras_likelihood.backend.types import Array
 from keras_likelihood.likelihoods.checks import check_argument, check_coverage
+from keras_likelihood.serving.layers import LikelihoodPrediction
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -95,6 +96,16 @@ class CalibrationScores:
         return self.values[sum(self.sizes[:position]) + rank - 1]
 
 
+def refuse_weights(weight: Array | None) -> None:
+    """Raises an error if examples have different weights."""
+    if weight is not None and np.unique(weight).size > 1:
+        raise ValueError(
+            "`sample_weight` must be the same for all examples: the guarantee "
+            "of a conformal calibration needs exchangeable examples. Leave "
+            "out examples instead. Received: different weights"
+        )
+
+
 def as_groups(groups: Any, count: int) -> Array:
     """Group labels `(count,)` as an array of whole numbers or strings."""
     groups = np.asarray(groups)
@@ -112,11 +123,12 @@ def as_groups(groups: Any, count: int) -> Array:
 
 
 @serializable
-class ConformalScores(keras.Layer):
+class ConformalScores(LikelihoodPrediction):
     """Identity layer that stores the scores of a conformal calibration.
 
     The scores are weights, so they are saved and loaded with the model.
-    `settings` contains the other settings of the sets or intervals.
+    `settings` contains the other settings of the sets or intervals, and the
+    name of the likelihood of intervals.
     """
 
     def __init__(
@@ -127,7 +139,7 @@ class ConformalScores(keras.Layer):
         sizes: list[int],
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(settings.get("likelihood"), **kwargs)
         self.settings = dict(settings)
         self._labels = None if labels is None else list(labels)
         self._sizes = list(sizes)
@@ -148,9 +160,6 @@ class ConformalScores(keras.Layer):
     def scores(self) -> CalibrationScores:
         values = keras.ops.convert_to_numpy(self.values).astype("float64")
         return CalibrationScores(values, self._labels, self._sizes)
-
-    def call(self, inputs: Tensor) -> Tensor:
-        return inputs
 
 
 def scores_layer(model: keras.Model) -> ConformalScores:

@@ -40,7 +40,7 @@ class OutlierDetector(BaseEstimator):
         share = self.contamination
         check_argument("contamination", share, 0 < share <= 0.5, "in (0, 0.5]")
         self.decision_scores_ = self._fit(self._check(X, reset=True))
-        self._set_threshold(self.decision_scores_)
+        self._set_threshold()
         return self
 
     def decision_function(self, X: Array) -> Array:  # noqa: N803
@@ -78,9 +78,10 @@ class OutlierDetector(BaseEstimator):
         """Fits, and returns `labels_`."""
         return self.fit(X).labels_
 
-    def _set_threshold(self, scores: Array) -> None:
-        self.threshold_ = float(np.quantile(scores, 1 - self.contamination))
-        self.labels_ = self._to_labels(self.decision_scores_)
+    def _set_threshold(self) -> None:
+        scores, share = self.decision_scores_, 1 - self.contamination
+        self.threshold_ = float(np.quantile(scores, share))
+        self.labels_ = self._to_labels(scores)
 
     def _to_labels(self, scores: Array) -> Array:
         return (scores > self.threshold_).astype("int64")

@@ -2,12 +2,7 @@
 
 import contextlib
 import dataclasses
-import io
 import json
-import os
-import pathlib
-import tempfile
-import zipfile
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -17,7 +12,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from keras_likelihood.backend import files
-from keras_likelihood.backend.registration import serializable
 from keras_likelihood.backend.threads import one_thread
 from keras_likelihood.backend.types import Array
 from keras_likelihood.constraints import Exp
@@ -30,7 +24,6 @@ from keras_likelihood.outliers.standardising import measure, standardise
 from keras_likelihood.reading import archives
 
 
-@serializable
 class RowNoise(keras.Layer):
     """Adds normal noise to rows `(batch, units)` while training.
 
@@ -56,7 +49,7 @@ class RowNoise(keras.Layer):
 
 
 _MEASURES = ("mean", "deviation", "kept", "middle", "spread")
-_ARRAYS = (*(f"{m}_" for m in _MEASURES), "decision_scores_", "labels_")
+_ARRAYS = (*(f"{m}_" for m in _MEASURES), "decision_scores_")
 _STEPS_PER_ROUND = 50
 _SCORE_ROWS = 4096
 _BLOCK = 32
@@ -116,66 +109,47 @@ class ScaleDetector(OutlierDetector):
     """Further Keras callbacks of the training, which are not saved."""
 
     def save(self, path: str) -> None:
-        """Writes the fitted detector to a zip file."""
+        """Writes the fitted detector to an archive of arrays."""
         check_is_fitted(self, "decision_scores_")
         options = self.get_params()
         if not isinstance(options["random_state"], int | None):
             # A fitted detector does not need its random state.
             options["random_state"] = None
-        about = {
-            "detector": type(self).__name__,
-            "options": options,
-            "threshold": self.threshold_,
-            "columns": self.n_features_in_,
-        }
-        arrays = io.BytesIO()
+        about = {"detector": type(self).__name__, "options": options}
         names = (*_ARRAYS, *self._more_arrays)
-        np.savez(arrays, **{name: getattr(self, name) for name in names})
-        with (
-            files.replacing(path) as temporary,
-            tempfile.TemporaryDirectory() as folder,
-            zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as file,
-        ):
-            model = pathlib.Path(folder, "model.keras")
-            self.model_.save(model)
-            file.write(model, "model.keras")
-            file.writestr("arrays.npz", arrays.getvalue())
-            file.writestr("detector.json", json.dumps(about))
+        arrays = {name: getattr(self, name) for name in names}
+        for number, value in enumerate(self.model_.get_weights()):
+            arrays[f"weight_{number}"] = value
+        with files.replacing(path) as temporary, open(temporary, "wb") as file:
+            np.savez_compressed(file, about=json.dumps(about), **arrays)
 
     @classmethod
     def load(cls, path: str) -> Any:
         """Loads a detector written by `save`. No code in the file is run."""
-        names = (*_ARRAYS, *cls._more_arrays)
-        with (
-            files.open_regular(path) as opened,
-            files.reading(path, "a saved detector"),
-            zipfile.ZipFile(opened) as file,
-            tempfile.TemporaryDirectory() as folder,
-        ):
-            size = os.path.getsize(path)
-            archives.check_sizes(file, path, size)
-            about = json.loads(file.read("detector.json"))
+        arrays = archives.read_arrays(path)
+        with files.reading(path, "a saved detector"):
+            about = json.loads(str(arrays.pop("about")))
             if about["detector"] != cls.__name__:
                 raise files.FileError(
                     f"{path}: the file must hold a {cls.__name__}. "
                     f"Received: a {about['detector']}"
                 )
             detector = cls(**about["options"])
-            content = io.BytesIO(file.read("arrays.npz"))
-            arrays = archives.read_arrays(path, names, file=content, size=size)
-            model = file.extract("model.keras", folder)
-            with open(model, "rb") as saved:
-                archives.check_model(path, file=saved, size=size)
-            # The options of `compile` depend on the backend.
-            detector.model_ = keras.saving.load_model(model, compile=False)
-            detector.threshold_ = float(about["threshold"])
-            detector.n_features_in_ = int(about["columns"])
-            weights = detector.model_.get_weights()
-            for array in (*arrays.values(), *weights, detector.threshold_):
-                if np.isnan(array).any():
-                    raise ValueError("it has NaN")
-            for name in names:
-                setattr(detector, name, arrays[name])
+            if any(np.isnan(array).any() for array in arrays.values()):
+                raise ValueError("it has NaN")
+            for name in (*_ARRAYS, *cls._more_arrays):
+                setattr(detector, name, arrays.pop(name))
+            detector.n_features_in_ = len(detector.kept_)
+            detector._set_threshold()
+            weights = [arrays[f"weight_{i}"] for i in range(len(arrays))]
+            widest = max(map(len, weights))
+            for name in ("scale_units", "hidden_units"):
+                # Layers are built before their weights are compared.
+                units = about["options"].get(name, 0)
+                check_argument(name, units, units <= widest, "the stored width")
+            random = np.random.RandomState(0)
+            detector.model_ = detector._build(detector.kept_.sum(), random)
+            detector.model_.set_weights(weights)
         return detector
 
     def _fit(self, x: Array) -> Array:

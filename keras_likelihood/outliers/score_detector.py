@@ -8,8 +8,9 @@ import numpy as np
 from keras_likelihood.backend.types import Array
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.outliers.detector import OutlierDetector
-from keras_likelihood.reading import ModelGraph, read_output, stock_models
+from keras_likelihood.reading import read_output, stock_models
 from keras_likelihood.reading.endings import PROBABILITIES
+from keras_likelihood.reading.graphs import ClassifierGraph
 from keras_likelihood.reading.reading import per_example
 
 
@@ -78,16 +79,11 @@ class ScoreDetector(OutlierDetector):
         allowed = f"one of {list(found)}"
         check_argument("parameter", self.parameter, name in found, allowed)
         data = reading.data_parameters.get(name)
-        if data is not None and not training:
+        if data is not None and not (training and len(x) == data.num_examples):
             raise ValueError(
-                f"A data {name} exists only for training examples, whose "
-                "scores are in `decision_scores_`. To score others, predict "
-                f"the {name} with a head. Received: {len(x)} examples"
-            )
-        if data is not None and len(x) != data.num_examples:
-            raise ValueError(
-                f"The {name} belongs to the {data.num_examples} training "
-                f"examples. Pass these to `fit`. Received: {len(x)} examples"
+                f"A data {name} exists only for the {data.num_examples} "
+                "training examples. Pass these to `fit`. To score others, "
+                f"predict the {name} with a head. Received: {len(x)} examples"
             )
         values = found[name]
         if np.ndim(values) == 0 or len(values) != len(reading.prediction):
@@ -100,10 +96,9 @@ class ScoreDetector(OutlierDetector):
     def _score_logits(self, x: Array, name: str) -> Array:
         fits, allowed = name in _OF_LOGITS, f"one of {_OF_LOGITS}"
         check_argument("parameter", name, fits, allowed)
-        graph = ModelGraph(self.model, x)
-        tensors = {"logits": graph.logits()[0]}
-        found, *_ = graph.run(tensors, x, x, batch_size=self.batch_size)
-        z = found["logits"].astype("float64").reshape(len(x), -1)
+        graph = ClassifierGraph(self.model, x)
+        logits, *_ = graph.outputs(x, x, None, self.batch_size)
+        z = logits.astype("float64").reshape(len(x), -1)
         if z.shape[1] == 1:
             z = np.concatenate([0 * z, z], axis=1)
         top = z.max(axis=1)

@@ -1,11 +1,10 @@
 """Reads archives of unknown origin: arrays, and the sizes of saved models."""
 
-import contextlib
 import json
 import os
 import zipfile
 from collections.abc import Collection, Iterator
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,30 +26,21 @@ _SIZES = ("classes", "components", "hidden", "knots", "num_examples", "units")
 
 
 def read_arrays(
-    path: Path,
-    names: Collection[str] | None = None,
-    *,
-    file: IO[bytes] | None = None,
-    size: int | None = None,
+    path: Path, names: Collection[str] | None = None
 ) -> dict[str, Array]:
     """The arrays of an `.npz`, by default all.
 
-    Nothing is unpacked before the sizes and headers have been checked. `file`
-    is the archive if it is part of the file at `path`, of `size` bytes.
+    Nothing is unpacked before the sizes and headers have been checked.
     """
-    with _opened(path, file) as content, reading(path, "an .npz archive"):
-        with zipfile.ZipFile(content) as archive:
-            check_sizes(archive, path, size or os.path.getsize(path))
+    with open_regular(path) as file, reading(path, "an .npz archive"):
+        with zipfile.ZipFile(file) as archive:
+            _check_sizes(archive, path)
             return {
                 name: _read_entry(archive, entry)
                 for entry in archive.infolist()
                 if (name := entry.filename.removesuffix(".npy"))
                 and (names is None or name in names)
             }
-
-
-def _opened(path: Path, file: IO[bytes] | None) -> Any:
-    return open_regular(path) if file is None else contextlib.nullcontext(file)
 
 
 def array_names(path: Path) -> list[str]:
@@ -70,8 +60,9 @@ def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Array:
     return array
 
 
-def check_sizes(archive: zipfile.ZipFile, path: Path, size: int) -> None:
+def _check_sizes(archive: zipfile.ZipFile, path: Path) -> None:
     """Raises an error if an archive unpacks to far more than its size."""
+    size = os.path.getsize(path)
     unpacked = sum(entry.file_size for entry in archive.infolist())
     if unpacked > max(_SMALL, LARGEST_RATIO * size):
         raise FileError(
@@ -82,17 +73,15 @@ def check_sizes(archive: zipfile.ZipFile, path: Path, size: int) -> None:
         )
 
 
-def check_model(
-    path: Path, *, file: IO[bytes] | None = None, size: int | None = None
-) -> None:
+def check_model(path: Path) -> None:
     """Raises an error if a `.keras` file is damaged or needs too much memory.
 
     Layers and tables of this package must fit the stored weights, because they
-    are built before the weights are read. See `read_arrays` for the arguments.
+    are built before the weights are read.
     """
-    with _opened(path, file) as content, reading(path, "a .keras archive"):
-        with zipfile.ZipFile(content) as archive:
-            check_sizes(archive, path, size or os.path.getsize(path))
+    with open_regular(path) as file, reading(path, "a .keras archive"):
+        with zipfile.ZipFile(file) as archive:
+            _check_sizes(archive, path)
             if damaged := archive.testzip():
                 raise ValueError(f"the checksum of {damaged!r} is wrong")
             stored = sum(

@@ -10,7 +10,6 @@ import numpy as np
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.kept_values import keeping_values
 from keras_likelihood.backend.types import Array, Tensor
-from keras_likelihood.conformal.scores import ConformalScores
 from keras_likelihood.constraints import Constraint
 from keras_likelihood.layers import LikelihoodHead, PredictedParameter
 from keras_likelihood.likelihoods import Likelihood
@@ -45,8 +44,6 @@ def likelihood_beside(
         return None, None
     if is_graph(model):
         for layer in reversed(model.layers):
-            if isinstance(layer, ConformalScores):
-                return likelihoods.get(layer.settings["likelihood"]), None
             if isinstance(layer, LikelihoodPrediction):
                 return likelihoods.get(layer.likelihood), None
     layers = _walk(_layer_behind(model, key, 0), set())

@@ -15,7 +15,7 @@ from keras_likelihood.recalibration.classifier import (
     scores,
 )
 from keras_likelihood.recalibration.feature_basis import SOURCES, raw_columns
-from keras_likelihood.recalibration.inputs import Rows, random_folds
+from keras_likelihood.recalibration.inputs import FOLDS, Rows, random_folds
 from keras_likelihood.recalibration.joint_scaling import (
     GlobalScaling,
     JointScaling,
@@ -57,21 +57,20 @@ class AutoScaling(ClassifierRecalibrator):
     candidate too. With more than 200 classes the matrices and the map of the
     features are left out.
 
-    The weights maximise the likelihood of held-out rows (stacking, Wolpert
-    1992, by EM), with copies of a row in one fold. Their prior, which counts
-    for 50 rows, is `softmax(0.6 l_c)` of the held-out log-likelihoods `l_c`
-    (pseudo-Bayesian model averaging, Yao et al. 2018). The model as it is has
-    an advantage of 2 nats, and log T has a Cauchy prior around 0 with a spread
-    of 0.3. So a few rows change the probabilities only if they clearly
-    contradict them. These numbers were chosen on the development tables of
-    `benchmarks/arena.py`. Before a map, probabilities are mixed with a share
-    of 1 / (n + 1) of the uniform distribution. The candidates are then fitted
-    to all rows.
+    The weights maximise the likelihood of rows held out in three folds
+    (stacking, Wolpert 1992, by EM), with copies of a row in one fold. Their
+    prior, which counts for 50 rows, is `softmax(0.6 l_c)` of the held-out
+    log-likelihoods `l_c` (pseudo-Bayesian model averaging, Yao et al. 2018).
+    The model as it is has an advantage of 2 nats, and log T has a Cauchy prior
+    around 0 with a spread of 0.3. So a few rows change the probabilities only
+    if they clearly contradict them. These numbers were chosen on the
+    development tables of `benchmarks/arena.py`. Before a map, probabilities are
+    mixed with a share of 1 / (n + 1) of the uniform distribution. The
+    candidates are then fitted to all rows.
 
     Args:
         keep_accuracy: whether to use only candidates that cannot change the
             predicted classes. Defaults to False.
-        folds: number of folds, `>= 2`. Defaults to 3.
         seed: the random seed of the folds. Defaults to 0.
 
     Attributes set by fitting:
@@ -88,22 +87,17 @@ class AutoScaling(ClassifierRecalibrator):
     True
     """
 
-    keeps_accuracy = False
     uses_features = "optional"
 
-    def __init__(
-        self, *, keep_accuracy: bool = False, folds: int = 3, seed: int = 0
-    ) -> None:
-        if folds < 2:
-            raise ValueError(f"`folds` must be >= 2. Received: {folds}")
-        self.keep_accuracy = self.keeps_accuracy = keep_accuracy
-        self.folds = folds
+    def __init__(self, *, keep_accuracy: bool = False, seed: int = 0) -> None:
+        self.keep_accuracy = keep_accuracy
         self.seed = seed
 
     def _fit(self, rows: Rows) -> None:
         # Many small products take twice as long on two threads.
         with one_blas_thread():
             self._fit_pool(rows)
+        self.report_["weights"] = self.weights_
 
     def _fit_pool(self, rows: Rows) -> None:
         logits, labels, weight = rows.logits, rows.labels, rows.weight
@@ -115,7 +109,7 @@ class AutoScaling(ClassifierRecalibrator):
         bases, columns = standardised(raw, weight)
         sample = np.arange(0, len(labels), max(1, logits.size // _MOST_NUMBERS))
         used = rows.part(sample)
-        folds = random_folds(used.logits, used.features, self.folds, self.seed)
+        folds = random_folds(used.logits, used.features, FOLDS, self.seed)
         candidates = self._candidates(logits.shape[1], rows.features)
         losses: dict[JointScaling, Array] = {}
         for temperature in (1.0, np.inf):
@@ -125,7 +119,7 @@ class AutoScaling(ClassifierRecalibrator):
         tempered = {}
         for source in (None, "all"):
             whole = tempered[source] = TemperedRows(
-                *(z, columns, source, base, candidates[0].offset),
+                *(z, columns, source, base),
                 floor=1 / (len(labels) + 1),
             )
             same = [c for c in candidates if c.temperature_from == source]
@@ -194,9 +188,6 @@ class AutoScaling(ClassifierRecalibrator):
         return logsumexp(
             logs, 0, np.reshape([*self.weights_.values()], (-1, 1, 1))
         )
-
-    def _details(self) -> dict[str, Any]:
-        return {"weights": self.weights_}
 
     def _graph(self, logits: Tensor, features: Tensor | None) -> Tensor:
         pairs = zip(self.members_, self.weights_.values(), strict=True)

@@ -12,9 +12,14 @@ from scipy.special import softmax
 from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.likelihoods.checks import as_weight
 from keras_likelihood.metrics.functions import binned_error
-from keras_likelihood.reading.targets import as_labels
-from keras_likelihood.recalibration import inputs
-from keras_likelihood.recalibration.graphs import ClassifierGraph
+from keras_likelihood.reading.graphs import ClassifierGraph
+from keras_likelihood.reading.targets import (
+    as_features,
+    as_labels,
+    as_logits,
+    check_fitted,
+)
+from keras_likelihood.recalibration.inputs import Rows
 from keras_likelihood.recalibration.softmax import softmax_moments
 
 
@@ -50,10 +55,8 @@ class ClassifierRecalibrator:
     questions_: "list[ClassifierRecalibrator] | None" = None
     _floor: float | None = None
     _columns: dict[str, int | None] = {"logits": None, "features": None}
-    keeps_accuracy = True
-    """Whether predicted classes never change, except in ties."""
     model_class = keras.Model
-    _fit: Callable[[inputs.Rows], None]
+    _fit: Callable[[Rows], None]
     _apply: Callable[[Array, Array | None], Array]
     _graph: Callable[[Tensor, Tensor | None], Tensor]
 
@@ -111,7 +114,7 @@ class ClassifierRecalibrator:
         The model must be a graph, such as a functional model. It also sets
         `model`. `from_logits`, `multi_label` and `features` are as in `fit`.
         """
-        inputs.check_fitted(self, "parameters_", "attach")
+        check_fitted(self, "parameters_", "attach")
         options["from_logits"] = from_logits
         graph = ClassifierGraph(model, None, self.uses_features, **options)
         for name in self._columns:
@@ -151,23 +154,22 @@ class ClassifierRecalibrator:
             self.report_["seconds"] = time.perf_counter() - started
             return self
         self.questions_ = None
-        logits, shape, self._floor = inputs.as_logits(logits, from_logits)
+        logits, shape, self._floor = as_logits(logits, from_logits)
         weight = as_weight(sample_weight, shape[:-1])
         labels = as_labels(y, shape, weight)
         columns = self._rows_of_features(features, shape[:-1])
         count = None if columns is None else columns.shape[1]
         self._columns = {"logits": shape[-1], "features": count}
-        rows = inputs.Rows(logits, labels, columns, weight)
+        rows = Rows(logits, labels, columns, weight)
         if not weight.all():
             rows = rows.part(weight > 0)
-        self._fit(rows)
         self.report_ = {"examples": len(rows.labels)}
+        self._fit(rows)
         calibrated = self._apply(rows.logits, rows.features)
         for when, z in (("before", rows.logits), ("after", calibrated)):
             values = scores(z, rows.labels, rows.weight)
             self.report_ |= {f"{k}_{when}": v for k, v in values.items()}
         self.report_["seconds"] = time.perf_counter() - started
-        self.report_ |= self._details()
         return self
 
     def calibrate(
@@ -177,7 +179,7 @@ class ClassifierRecalibrator:
 
         Arguments are as in `fit_arrays`.
         """
-        inputs.check_fitted(self, "parameters_", "calibrate")
+        check_fitted(self, "parameters_", "calibrate")
         logits = np.asarray(logits)
         one = logits.ndim == 1
         self._check_columns("logits", 1 if one else logits.shape[-1])
@@ -188,7 +190,7 @@ class ClassifierRecalibrator:
                 for question, z in zip(self.questions_, parts, strict=True)
             ]
             return np.concatenate(answers, axis=-1)
-        rows, shape, _ = inputs.as_logits(logits, from_logits, self._floor)
+        rows, shape, _ = as_logits(logits, from_logits, self._floor)
         columns = self._rows_of_features(features, shape[:-1])
         if self._columns["features"] is not None:
             count = None if columns is None else columns.shape[1]
@@ -228,7 +230,7 @@ class ClassifierRecalibrator:
         self, features: Any, leading: tuple[int, ...]
     ) -> Array | None:
         if self.uses_features and features is not None:
-            return inputs.as_features(features, leading)
+            return as_features(features, leading)
         if self.uses_features is True:
             raise ValueError(
                 f"{type(self).__name__} needs `features` in addition to the "
@@ -248,10 +250,6 @@ class ClassifierRecalibrator:
     def _finish(self, output: Tensor) -> Tensor:
         """Adds layers after the probabilities."""
         return output
-
-    def _details(self) -> dict[str, Any]:
-        """Entries that a method adds to its report."""
-        return {}
 
 
 def scores(logits: Array, labels: Array, weight: Array) -> dict[str, float]:

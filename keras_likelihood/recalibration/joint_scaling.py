@@ -9,14 +9,17 @@ from keras import ops
 
 from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.likelihoods.checks import check_argument
-from keras_likelihood.recalibration import inputs, network, softmax, steps
+from keras_likelihood.reading.targets import check_fitted
+from keras_likelihood.recalibration import network, softmax, steps
 from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
 from keras_likelihood.recalibration.feature_basis import (
     SOURCES,
     FeatureBasis,
     raw_columns,
 )
+from keras_likelihood.recalibration.inputs import Rows
 from keras_likelihood.recalibration.penalised_fit import Groups
+from keras_likelihood.recalibration.softmax import OFFSET
 from keras_likelihood.recalibration.steps import MAPS
 
 
@@ -27,9 +30,9 @@ class JointScaling(ClassifierRecalibrator):
         u = log_softmax(z / T(x)),    T(x) = f(x w + c)
         p = softmax(u (1 + v) + u D + b + x W)
 
-    `z` are the logits after GlobalScaling. `f` is the shifted softplus, with
-    f(0) = 1. If all weights are zero, the result is GlobalScaling. Each
-    group of weights has a prior around zero.
+    `z` are the logits after GlobalScaling. `f` is the softplus shifted by 0.2,
+    scaled to f(0) = 1, so T is always above 0.22. If all weights are zero, the
+    result is GlobalScaling. Each group of weights has a prior around zero.
 
     The temperature is fitted first, then the map of the tempered logits. The
     strengths of the priors of `w` and `W` maximise the marginal likelihood.
@@ -50,8 +53,6 @@ class JointScaling(ClassifierRecalibrator):
             own strength.
         strength: strength of the priors of `v`, `b` and `D`, `> 0`. Defaults
             to 1.
-        offset: offset of the softplus, `>= 0`. T is always above offset /
-            (ln 2 + offset) times the global temperature. Defaults to 0.2.
         prior: `"evidence"` (default), or `None` for weights `w` without a
             prior, fitted by maximum likelihood.
     """
@@ -59,7 +60,6 @@ class JointScaling(ClassifierRecalibrator):
     logit_map: str | None = None
     temperature_from: str | None = None
     strength: float = 1.0
-    offset: float = 0.2
     prior: str | None = "evidence"
 
     def __post_init__(self) -> None:
@@ -72,21 +72,19 @@ class JointScaling(ClassifierRecalibrator):
         fits, allowed = source in SOURCES, str([*SOURCES])
         check_argument("temperature_from", source, fits, allowed)
         check_argument("strength", self.strength, self.strength > 0, "> 0")
-        check_argument("offset", self.offset, self.offset >= 0, ">= 0")
         fits, allowed = prior in ("evidence", None), "'evidence' or None"
         check_argument("prior", prior, fits, allowed)
         self.uses_features = "features" in (mapped, source)
         if source == "all" and mapped != "features":
             self.uses_features = "optional"
-        self.keeps_accuracy = mapped is None
 
     @property
     def temperature(self) -> float:
         """The fitted temperature of all examples, before a predicted one."""
-        inputs.check_fitted(self, "parameters_", "temperature")
+        check_fitted(self, "parameters_", "temperature")
         return self.parameters_["temperature"]
 
-    def _fit(self, rows: inputs.Rows) -> None:
+    def _fit(self, rows: Rows) -> None:
         base = softmax.solve_temperature(rows)
         self.parameters_ = {"temperature": base}
         groups = [*SOURCES[self.temperature_from]]
@@ -96,7 +94,7 @@ class JointScaling(ClassifierRecalibrator):
             raw = raw_columns(groups, z.logits, rows.features)
             bases, x = standardised(raw, rows.weight)
             fitted = steps.TemperedRows(
-                *(z, x, self.temperature_from, base, self.offset),
+                *(z, x, self.temperature_from, base),
                 has_prior=self.prior is not None,
             )
             self._set_parameters(fitted, bases)
@@ -115,12 +113,13 @@ class JointScaling(ClassifierRecalibrator):
         if self.temperature_from is None:
             return
         weights, strengths = fitted.predictor
-        intercept = weights["free"][0]
         raw = [bases[k].to_raw(w) for k, w in weights.items() if k != "free"]
         kernels, shifts = zip(*raw, strict=True)
+        kernel, bias = np.concatenate(kernels), weights["free"] + sum(shifts)
         self.parameters_ |= {
-            "kernel": np.concatenate(kernels),
-            "intercept": float(intercept + sum(shifts)),
+            "kernel": kernel,
+            "intercept": float(bias[0]),
+            "network": [kernel[:, None], bias],
             "prior_precision": strengths.get(self.temperature_from, strengths),
         }
 
@@ -130,16 +129,12 @@ class JointScaling(ClassifierRecalibrator):
         if self.temperature_from is not None:
             raw = raw_columns(SOURCES[self.temperature_from], z, features)
             x = np.concatenate([*raw.values()], axis=1)
-            linear, _ = network.run_network(self._network(), x)
-            z = z / network.shifted_softplus(linear, self.offset)[0][:, None]
+            linear, _ = network.run_network(p["network"], x)
+            z = z / network.shifted_softplus(linear, OFFSET)[0][:, None]
         if self.logit_map is None:
             return z
         logs = steps.for_map(z, p["floor"])
         return softmax.map_logits(logs, p, features)
-
-    def _network(self) -> list[Any]:
-        p = self.parameters_
-        return p.get("network") or [p["kernel"][:, None], p["intercept"]]
 
     def _graph(self, logits: Tensor, features: Tensor | None) -> Tensor:
         p, source = self.parameters_, self.temperature_from
@@ -147,7 +142,7 @@ class JointScaling(ClassifierRecalibrator):
         if source is not None:
             x = [*raw_columns(SOURCES[source], z, features, ops).values()]
             x = ops.concatenate(x, axis=-1) if len(x) > 1 else x[0]
-            z = z / network.predicted_parameter(x, self._network(), self.offset)
+            z = z / network.predicted_parameter(x, p["network"], OFFSET)
         if self.logit_map is None:
             return z
         floor, classes = p["floor"], z.shape[-1]
@@ -212,8 +207,8 @@ class LinearScaling(JointScaling):
     change. The paper's predictor has `prior=None`.
     """
 
-    def __init__(self, *, offset: float = 0.2, prior: str | None = "evidence"):
-        super().__init__(temperature_from="logits", offset=offset, prior=prior)
+    def __init__(self, *, prior: str | None = "evidence"):
+        super().__init__(temperature_from="logits", prior=prior)
 
 
 class LinearFeatureScaling(JointScaling):
@@ -230,9 +225,8 @@ class LinearFeatureScaling(JointScaling):
     ```
     """
 
-    def __init__(self, *, offset: float = 0.2, prior: str | None = "evidence"):
-        options: dict[str, Any] = {"offset": offset, "prior": prior}
-        super().__init__(temperature_from="features", **options)
+    def __init__(self, *, prior: str | None = "evidence"):
+        super().__init__(temperature_from="features", prior=prior)
 
 
 class VectorScaling(JointScaling):
@@ -271,7 +265,6 @@ class DeepScaling(LinearFeatureScaling):
 
     Args:
         hidden: sizes of the hidden layers. Defaults to `(16,)`.
-        offset: the offset of the softplus, `>= 0`. Defaults to 0.2.
         prior: `None` trains without weight decay and to the end.
         seed: the random seed of the initial weights and the folds. Defaults to
             0.
@@ -281,20 +274,19 @@ class DeepScaling(LinearFeatureScaling):
         self,
         *,
         hidden: tuple[int, ...] = (16,),
-        offset: float = 0.2,
         prior: str | None = "evidence",
         seed: int = 0,
     ):
-        super().__init__(offset=offset, prior=prior)
+        super().__init__(prior=prior)
         self.hidden, self.seed = tuple(hidden), seed
 
-    def _fit(self, rows: inputs.Rows) -> None:
+    def _fit(self, rows: Rows) -> None:
         base = softmax.solve_temperature(rows)
         features: Any = rows.features
         basis = FeatureBasis(features, rows.weight)
         columns = {"features": basis(features).astype("float64")}
         objective = softmax.tempered_softmax(
-            rows.with_logits(rows.logits / base), columns, self.offset
+            rows.with_logits(rows.logits / base), columns
         )
         options = self.hidden, self.seed, self.prior is not None
         (kernel, bias, *rest), iterations = network.fit_network(

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from keras_likelihood.backend.types import Array, Tensor
-from keras_likelihood.recalibration.inputs import random_folds
+from keras_likelihood.recalibration.inputs import FOLDS, random_folds
 from keras_likelihood.recalibration.penalised_fit import Curvature, Groups
 
 _ITERATIONS = 40
@@ -129,7 +129,7 @@ def fit_network(
         path = training_path(objective, start, rows, _MOST_ITERATIONS, 0.0)
         return path[-1], len(path) - 1
     curves = []
-    for held_out in random_folds(raw, None, 3, seed):
+    for held_out in random_folds(raw, None, FOLDS, seed):
         rest = np.delete(rows, held_out)
         losses = [
             objective.by_row(run_network(p, x[held_out])[0], held_out)[0].mean()

@@ -12,18 +12,24 @@ from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.likelihoods.checks import (
     as_weight,
     check_argument,
-    finite_numbers,
     to_float64,
 )
 from keras_likelihood.metrics.functions import calibration_error
-from keras_likelihood.recalibration import inputs, network
+from keras_likelihood.reading.graphs import RegressorGraph, as_tensor
+from keras_likelihood.reading.targets import (
+    as_column,
+    as_features,
+    check_fitted,
+    location_and_scale,
+    widest,
+)
+from keras_likelihood.recalibration import network
 from keras_likelihood.recalibration.feature_basis import FeatureBasis
-from keras_likelihood.recalibration.graphs import RegressorGraph, as_tensor
+from keras_likelihood.recalibration.inputs import FOLDS, random_folds
 from keras_likelihood.recalibration.penalised_fit import fit_by_evidence
 from keras_likelihood.recalibration.residual_shape import (
     ResidualShape,
     fit_shape,
-    widest,
 )
 from keras_likelihood.serving import RecalibratedRegressor
 from keras_likelihood.serving.layers import LikelihoodPrediction
@@ -36,6 +42,8 @@ __all__ = [
     "RegressorRecalibrator",
 ]
 
+_OFFSET = 0.01
+"""Offset of the softplus of a predicted scale."""
 _CHOICES = ("auto", "normal", "student_t")
 
 
@@ -68,8 +76,6 @@ class RegressorRecalibrator:
     uses_features: ClassVar[bool | str] = False
     model_class: ClassVar = RecalibratedRegressor
     parameters_: dict[str, Any] = dataclasses.field(init=False, repr=False)
-    offset = 0.01
-    """Offset of the softplus of a predicted scale."""
 
     def __post_init__(self) -> None:
         given, allowed = self.likelihood, f"one of {_CHOICES}"
@@ -147,11 +153,7 @@ class RegressorRecalibrator:
         }
         return self
 
-    def fit_distribution(
-        self, distribution: Any, y: Any, **options: Any
-    ) -> Self:
-        """The same as `fit_arrays`, for a predicted distribution."""
-        return self.fit_arrays(distribution, y, **options)
+    fit_distribution = fit_arrays
 
     def _keeps(self, own: ResidualShape) -> bool:
         """Whether the likelihood of the model is kept."""
@@ -185,7 +187,7 @@ class RegressorRecalibrator:
         if "network" not in p:
             return p["relative_scale"]
         linear, _ = network.run_network(p["network"], x)
-        predicted, _ = network.shifted_softplus(linear, self.offset)
+        predicted, _ = network.shifted_softplus(linear, _OFFSET)
         return p["relative_scale"] * predicted
 
     def calibrate(
@@ -195,7 +197,7 @@ class RegressorRecalibrator:
 
         Arguments are as in `fit_arrays`.
         """
-        inputs.check_fitted(self, "parameters_", "calibrate")
+        check_fitted(self, "parameters_", "calibrate")
         location, base, own = _parts_of(prediction, scale)
         p = self.parameters_
         kind = likelihoods.get(p["likelihood"])
@@ -217,7 +219,7 @@ class RegressorRecalibrator:
             return None
         if features is None:
             return location[:, None]
-        return inputs.as_features(features, (len(location),)).astype("float64")
+        return as_features(features, (len(location),)).astype("float64")
 
     def _graph(self, graph: RegressorGraph) -> list[Tensor]:
         """Keras tensors of the distribution's parameters, in its order."""
@@ -228,7 +230,7 @@ class RegressorRecalibrator:
         scale = as_tensor(prediction, graph.values["scale"], "unit_scale")
         if "network" in p:
             x = graph.tensors["features"]
-            relative = network.predicted_parameter(x, p["network"], self.offset)
+            relative = network.predicted_parameter(x, p["network"], _OFFSET)
             scale = keras.layers.Multiply(name="relative")([scale, relative])
         factor = p["relative_scale"] * p["factor"]
         scale = keras.layers.Rescaling(factor, name="factor")(scale)
@@ -269,10 +271,8 @@ class LinearRescaling(RegressorRecalibrator):
 
     Args:
         likelihood: `"auto"` (default), `"normal"` or `"student_t"`.
-        offset: the offset of the softplus, `>= 0`. Defaults to 0.01.
     """
 
-    offset: float = 0.01
     uses_features = True
 
     def _fit_network(
@@ -291,7 +291,7 @@ class LinearRescaling(RegressorRecalibrator):
 
         basis = FeatureBasis(x, weight)
         objective = network.LinkedObjective(
-            by_scale, {"scale": basis(x)}, self.offset, weight
+            by_scale, {"scale": basis(x)}, _OFFSET, weight
         )
         first, bias, *rest = self._weights(objective, x)
         kernel, shift = basis.to_raw(first)
@@ -319,7 +319,7 @@ class DeepRescaling(LinearRescaling):
     held-out folds.
 
     Args:
-        likelihood, offset: as in `LinearRescaling`.
+        likelihood: as in `LinearRescaling`.
         hidden: sizes of the hidden layers. Defaults to `(16,)`.
         seed: the random seed of the initial weights and the folds. Defaults to
             0.
@@ -348,11 +348,11 @@ _METHODS: dict[str, type[RegressorRecalibrator]] = {
 class AutoRescaling(RegressorRecalibrator):
     """Chooses between `GlobalRescaling`, `LinearRescaling` and `DeepRescaling`.
 
-    The method with the lowest held-out NLL is fitted to all rows.
+    The method with the lowest NLL on three held-out folds is fitted to all
+    rows.
 
     Args:
         likelihood: `"auto"` (default), `"normal"` or `"student_t"`.
-        folds: number of folds, `>= 2`. Defaults to 3.
         seed: the random seed of the folds. Defaults to 0.
 
     Attributes set by fitting:
@@ -361,22 +361,15 @@ class AutoRescaling(RegressorRecalibrator):
             units of the predicted scale.
     """
 
-    folds: int = 3
     seed: int = 0
     uses_features = "optional"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_argument("folds", self.folds, self.folds >= 2, ">= 2")
 
     def _fit_residuals(
         self, z: Array, x: Any, weight: Array, own: ResidualShape
     ) -> tuple[Any, ResidualShape]:
         rows = np.random.default_rng(self.seed).permutation(len(z))
         rows = np.sort(rows[:_MOST_ROWS])
-        folds = inputs.random_folds(
-            x[rows], z[rows, None], self.folds, self.seed
-        )
+        folds = random_folds(x[rows], z[rows, None], FOLDS, self.seed)
         scores: dict[str, float] = {}
         self.cross_validated_nll_ = scores
         for name, method in _METHODS.items():
@@ -400,29 +393,6 @@ class AutoRescaling(RegressorRecalibrator):
         fitted = member._fit_residuals(z, x, weight, own)
         self.parameters_ = member.parameters_
         return fitted
-
-
-def as_column(values: Any, name: str) -> Array:
-    """Returns finite numbers `(n,)`, as float64, from `(n,)` or `(n, 1)`."""
-    values = finite_numbers(values, f"`{name}`")
-    shape = values.shape
-    fits = shape[1:] in ((), (1,)) and shape != () and values.size
-    check_argument(name, f"shape {shape}", fits, "of shape (n,) or (n, 1)")
-    return values.reshape(-1)
-
-
-def location_and_scale(prediction: Any, scale: Any) -> tuple[Array, Array]:
-    """Predictions and their scales `(n,)`; `None` means a scale of 1."""
-    location = as_column(prediction, "prediction")
-    if scale is None:
-        return location, np.ones_like(location)
-    base = as_column(scale, "scale")
-    if len(base) != len(location) or not (base > 0).all():
-        raise ValueError(
-            "`scale` must be > 0 and of the prediction's length. "
-            f"Received: {len(base)} values from {base.min():.3g}"
-        )
-    return location, base
 
 
 def _parts_of(

@@ -12,6 +12,7 @@ from keras_likelihood import likelihoods
 from keras_likelihood.backend.gradients import value_and_gradient
 from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.likelihoods.checks import to_float64
+from keras_likelihood.reading.targets import widest
 
 _LEAST_DF, _MOST_DF = 1.5, 1e4
 _SCIPY = {"normal": stats.norm, "student_t": stats.t}
@@ -131,10 +132,3 @@ def _fit_student_t(z: Array, weight: Array, spread: float) -> ResidualShape:
 
 def _root_mean_square(z: Array, weight: Array) -> float:
     return max(float(np.sqrt(np.average(z**2, weights=weight))), 1e-12)
-
-
-def widest(values: Any) -> Array:
-    """An array in float64 if the backend supports it."""
-    # JAX computes in float32 by default.
-    wide = keras.backend.backend() != "jax"
-    return np.asarray(values, dtype="float64" if wide else "float32")

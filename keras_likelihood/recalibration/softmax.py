@@ -65,10 +65,7 @@ def softmax_moments(logits: Array, labels: Array, tau: Any) -> Moments:
     if len(starts) < 4:
         list(map(block, starts))
     else:
-        # Processors that this process may use; `None` if this is unknown.
-        usable = getattr(os, "sched_getaffinity", None)
-        threads = usable and len(usable(0))
-        with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(block, starts))
     return moments
 
@@ -142,9 +139,11 @@ def _newton(
     return float(tau), float(np.average(at.nll, weights=rows.weight))
 
 
-def tempered_softmax(
-    rows: Rows, columns: Groups, offset: float
-) -> LinkedObjective:
+OFFSET = 0.2
+"""Offset of the softplus of a predicted temperature."""
+
+
+def tempered_softmax(rows: Rows, columns: Groups) -> LinkedObjective:
     """The objective of `logits / T`, with `T = f(sum_g x_g w_g + c)`."""
 
     def by_temperature(
@@ -155,7 +154,7 @@ def tempered_softmax(
         tau_slope = -1 / temperature**2
         return at.nll, at.slope * tau_slope, at.curvature * tau_slope**2
 
-    return LinkedObjective(by_temperature, columns, offset, rows.weight)
+    return LinkedObjective(by_temperature, columns, OFFSET, rows.weight)
 
 
 class MappedSoftmax:

@@ -54,7 +54,6 @@ class TemperedRows:
     columns: Groups
     source: str | None
     base: float
-    offset: float
     floor: float = 0.0
     has_prior: bool = True
     whole: "TemperedRows | None" = None
@@ -85,7 +84,7 @@ class TemperedRows:
         if self.source is None:
             return z / self._temperature
         linear = linear_part(self._inputs(columns), self.predictor[0])
-        return z / shifted_softplus(linear, self.offset)[0][:, None]
+        return z / shifted_softplus(linear, softmax.OFFSET)[0][:, None]
 
     def _inputs(self, columns: Groups) -> Groups:
         names = SOURCES[self.source]
@@ -124,7 +123,7 @@ class TemperedRows:
         part, columns = slice(None, None, every), self._inputs(self.columns)
         columns = {name: x[part] for name, x in columns.items()}
         rows = self.rows.part(part)
-        return softmax.tempered_softmax(rows, columns, self.offset)
+        return softmax.tempered_softmax(rows, columns)
 
     def map(self, logit_map: str, strength: float) -> Groups:
         """The weights of a map of the tempered logits or of the features."""

@@ -16,6 +16,7 @@ import numpy as np
 from scipy import special
 
 from keras_likelihood.backend.types import Array
+from keras_likelihood.layers.target_units import centre_and_spread
 from keras_likelihood.robust import starts
 
 _OUTLIER_PARAMETERS = 4
@@ -142,18 +143,16 @@ class Distances:
     """Distances of standardised rows from the middle of the inputs."""
 
     def __init__(self, x: Array, weight: Array) -> None:
-        distance = self._plain(x)
-        self.middle = starts.weighted_median(distance, weight)
-        away = np.abs(distance - self.middle)
-        self.spread = 1.4826 * starts.weighted_median(away, weight) or 1.0
+        self.units = centre_and_spread(self._plain(x), 1, weight)
 
     def _plain(self, x: Array) -> Array:
         # Without columns the distance is 0.
         return np.sqrt((x**2).sum(axis=1) / max(x.shape[1], 1))
 
     def __call__(self, x: Array) -> Array:
+        center, spread = self.units
         # The farthest rows must not dominate the gate.
-        return np.clip((self._plain(x) - self.middle) / self.spread, -3, 6)
+        return np.clip((self._plain(x) - center) / spread, -3, 6)
 
 
 def solve(

@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from keras_likelihood.backend.threads import one_blas_thread
+from keras_likelihood.layers.target_units import centre_and_spread
 from keras_likelihood.likelihoods.checks import (
     as_weight,
     check_argument,
@@ -55,8 +56,8 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         check_seed("random_state", self.random_state)
         rng = check_random_state(self.random_state)
         rows, targets, weight = starts.canonical_rows(X, y, weight)
-        center, spread = _center_and_spread(rows.T, weight)
-        y_center, y_spread = _center_and_spread(targets, weight)
+        center, spread = centre_and_spread(rows, rows.shape[1], weight)
+        (y_center,), (y_spread,) = centre_and_spread(targets, 1, weight)
         self._units = center, spread, y_center, y_spread
         rows = np.column_stack([(rows - center) / spread, np.ones(len(rows))])
         targets = (targets - y_center) / y_spread
@@ -111,17 +112,6 @@ def check_options(
     allowed = f"{'>= 0' if may_be_zero else '> 0'}. Infinity is least squares"
     check_argument("restraint", restraint, fits, allowed)
     check_argument("floor", floor, 0 < floor < np.inf, "a finite number > 0")
-
-
-def _center_and_spread(rows: Any, weight: Any) -> Any:
-    """Median and spread along the last axis. A spread of 0 becomes 1."""
-    center = starts.weighted_median(rows, weight)
-    distance = np.abs(rows - center[..., None])
-    spread = 1.4826 * starts.weighted_median(distance, weight)
-    # If more than half of the values are equal, the spread of all is used.
-    rms = np.sqrt(distance**2 @ weight / weight.sum())
-    spread = np.where(spread > 1e-9 * rms, spread, rms)
-    return center, np.where(spread > 1e-12 * np.abs(center), spread, 1.0)
 
 
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)

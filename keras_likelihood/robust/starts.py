@@ -50,10 +50,8 @@ class Rows:
         return (self.y - planes @ self.x.T) ** 2
 
     def least_squares(self) -> Any:
-        """Coefficients (of minimum norm if x has low rank) and variance."""
-        root = np.sqrt(self.weight)
-        x, y = self.x * root[:, None], self.y * root
-        b = np.linalg.lstsq(x, y, rcond=None)[0]
+        """Coefficients and variance."""
+        b = weighted_least_squares(self.x, self.y, self.weight)
         variance = self.weight @ self.squares(b) / (self.freedom or np.inf)
         return b, max(variance, self.lowest_variance)
 

@@ -4,8 +4,11 @@ Files of recalibrated models contain them, so they need no SciPy. A recalibrated
 stock classifier contains none of them.
 """
 
-from keras_likelihood.serving.layers import ClassLogits, LikelihoodPrediction
-from keras_likelihood.serving.recalibrated import RecalibratedRegressor
+from keras_likelihood.serving.layers import (
+    ClassLogits,
+    LikelihoodPrediction,
+    RecalibratedRegressor,
+)
 
 __all__ = [
     "ClassLogits",

@@ -1,6 +1,6 @@
-"""Layers of calibrated models, which can be saved and exported.
+"""Layers and models of calibrated models, which can be saved and exported.
 
-Their arguments are plain values, which Keras saves without a `get_config`.
+Arguments of layers are plain values, which Keras saves without a `get_config`.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from keras import ops
 
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.registration import serializable
-from keras_likelihood.backend.types import Tensor
+from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.likelihoods.output import distribution_of
 
 
@@ -18,7 +18,7 @@ from keras_likelihood.likelihoods.output import distribution_of
 class LikelihoodPrediction(keras.Layer):
     """Identity layer that stores the name of the prediction's likelihood."""
 
-    def __init__(self, likelihood: str, **kwargs: Any) -> None:
+    def __init__(self, likelihood: str | None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.likelihood = likelihood
 
@@ -50,3 +50,40 @@ class ClassLogits(keras.Layer):
         distribution = distribution_of(kind, inputs, known=self.known)
         p = distribution.class_probabilities()[..., 0, :]
         return ops.log(ops.maximum(p, 1e-30))
+
+
+@serializable
+class RecalibratedRegressor(keras.Model):
+    """A Keras model whose outputs are the parameters of a distribution.
+
+    The recalibrators of `kl.recalibration.regression` create it. It is saved
+    and loaded like any Keras model.
+
+    ```python
+    model = keras.saving.load_model("calibrated.keras")
+    lower, upper = model.interval(x, 0.9)
+    ```
+    """
+
+    def predict_distribution(self, x: Any, **kwargs: Any) -> Any:
+        """The predicted distribution for inputs `x`, as for `predict`."""
+        output = self.predict(x, **{"verbose": 0, **kwargs})
+        names = [v for v in self.layers if isinstance(v, LikelihoodPrediction)]
+        likelihood = likelihoods.get(names[-1].likelihood)
+        return distribution_of(likelihood, output).as_numpy()
+
+    def interval(
+        self, x: Any, coverage: float = 0.9, **kwargs: Any
+    ) -> tuple[Array, Array]:
+        """Intervals that contain new targets with the given probability.
+
+        The bounds `(lower, upper)` are NumPy arrays of the prediction's shape.
+
+        Args:
+            x: inputs `(n, ...)`, as for `predict`.
+            coverage: in (0, 1). Defaults to 0.9.
+            **kwargs: passed to `predict`. A `ConformalRegressor` that was
+                calibrated by groups also needs `groups`, the group labels
+                `(n,)`.
+        """
+        return self.predict_distribution(x, **kwargs).interval(coverage)

@@ -12,7 +12,6 @@ from keras_likelihood.conformal.prediction import (
     interval_scores,
 )
 from keras_likelihood.conformal.scores import CalibrationScores
-from keras_likelihood.reading import ModelGraph
 from keras_likelihood.recalibration import regression
 
 pytestmark = pytest.mark.usefixtures("step_by_step")
@@ -260,17 +259,6 @@ def test_any_regressor_has_intervals(rng):
         ConformalIntervals().fit(learned, [(x, y, weight)])
 
 
-def test_recalibrated_tails_are_read(rng):
-    x = rng.normal(size=(64, 3)).astype("float32")
-    stock = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
-    tails = regression.GlobalRescaling(likelihood="student_t")
-    model = tails.fit(stock, x, rng.standard_t(2, size=(64, 1))).model
-    assert len(model.outputs) == 3
-    graph = ModelGraph(model)
-    assert graph.likelihood is kl.likelihoods.StudentT
-    assert list(graph.parameters) == ["df", "scale"]
-
-
 def test_intervals_of_counts_end_at_counts(rng):
     rate = np.exp(rng.normal(size=(400, 1))).astype("float32")
     y = rng.poisson(3 * rate).astype("float32")
@@ -325,15 +313,6 @@ def test_equal_widths_follow_the_unit_of_the_targets(unit, count):
     expected = np.sort(np.abs(y))[rank]
     np.testing.assert_allclose(high, expected, rtol=0.01)
     np.testing.assert_allclose(low, -expected, rtol=0.01)
-
-
-def test_every_output_has_a_threshold_of_its_own(rng):
-    y = rng.normal(size=(100, 2)) * [1, 20]
-    law = kl.likelihoods.Normal(np.zeros((100, 2), "float32"), scale=1.0)
-    fitted = ConformalIntervals().fit_distribution(law, y)
-    _, upper = fitted.calibrate(law).interval(0.9)
-    expected = np.sort(np.abs(y), axis=0)[90]
-    np.testing.assert_allclose(upper[0], expected, rtol=1e-3)
 
 
 @pytest.mark.parametrize("delay", [0, 3])

@@ -1,8 +1,7 @@
 """Detectors: scores, the PyOD contract, files, bad input."""
 
-import io
+import json
 import os
-import zipfile
 
 import keras
 import numpy as np
@@ -90,17 +89,6 @@ def test_the_settings_of_the_paper(tmp_path):
     laplace = clone(fitted).set_params(likelihood="laplace").fit(x)
     gap = laplace.decision_scores_ - fitted.decision_scores_
     assert np.abs(gap).max() > 0.01
-
-
-@pytest.mark.few(1)
-def test_contract(fitted, x):
-    scores = fitted.decision_function(x)
-    np.testing.assert_allclose(scores, fitted.decision_scores_, rtol=1e-5)
-    assert fitted.labels_.mean() == pytest.approx(0.1)
-    np.testing.assert_array_equal(fitted.predict(x), fitted.labels_)
-    np.testing.assert_array_equal(
-        fitted.labels_, fitted.decision_scores_ > fitted.threshold_
-    )
 
 
 @pytest.mark.few(2)
@@ -221,8 +209,6 @@ def test_save_and_load(fitted, x, tmp_path):
     )
     np.testing.assert_array_equal(loaded.predict(x), fitted.labels_)
     assert loaded.get_params() == fitted.get_params()
-    # On JAX there are several steps per execution, on PyTorch there are not.
-    assert not loaded.model_.compiled
     other = next(d for d in DETECTORS if d is not type(fitted))
     with pytest.raises(ValueError, match=f"a {type(fitted).__name__}"):
         other.load(path)
@@ -233,38 +219,23 @@ def test_save_and_load(fitted, x, tmp_path):
     )
 
 
-def changed(fitted, path, **contents):
-    """Saves a detector with other contents of its parts."""
-    fitted.save(path)
-    with zipfile.ZipFile(path) as file:
-        parts = {name: file.read(name) for name in file.namelist()}
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
-        for name, content in parts.items():
-            file.writestr(name, contents.get(name, content))
-
-
-def arrays_of(fitted, path, **changes):
-    fitted.save(path)
-    with zipfile.ZipFile(path) as file:
-        found = dict(np.load(io.BytesIO(file.read("arrays.npz"))))
-    made = io.BytesIO()
-    np.savez_compressed(made, **{**found, **changes})
-    return made.getvalue()
-
-
 def test_bad_files_are_refused_with_their_path(fitted, tmp_path):
     path, kind = tmp_path / "bad.zip", type(fitted)
-    nan = arrays_of(fitted, path, mean_=np.full_like(fitted.mean_, np.nan))
-    bomb = arrays_of(fitted, path, mean_=np.zeros(2**27))
-    for part, content, words in (
-        ("arrays.npz", nan, "it has NaN"),
-        ("arrays.npz", bomb, "must not unpack to more than 100 times"),
-        ("arrays.npz", nan[:-30], "is damaged"),
-        ("detector.json", b"[" * 10_000, "is damaged"),
-        ("detector.json", b"{}", "is damaged.*KeyError"),
-        ("model.keras", b"", "is damaged"),
+    fitted.save(path)
+    with np.load(path) as file:
+        parts = dict(file)
+    about = json.loads(str(parts["about"]))
+    wide = {**about, "options": {**about["options"], "scale_units": 10**9}}
+    for changes, words in (
+        ({"mean_": np.full_like(fitted.mean_, np.nan)}, "it has NaN"),
+        ({"mean_": np.zeros(2**27)}, "must not unpack to more than 100 times"),
+        ({"about": "[" * 10_000}, "is damaged"),
+        ({"about": "{}"}, "is damaged.*KeyError"),
+        ({"about": json.dumps(wide)}, "`scale_units` must be"),
+        ({"weight_0": np.zeros((1, 1))}, "is damaged"),
     ):
-        changed(fitted, path, **{part: content})
+        with open(path, "wb") as file:
+            np.savez_compressed(file, **{**parts, **changes})
         with pytest.raises(kl.FileError, match=f"bad.zip.*{words}"):
             kind.load(path)
     for content in (b"", b"PK", path.read_bytes()[:-30]):
@@ -275,13 +246,6 @@ def test_bad_files_are_refused_with_their_path(fitted, tmp_path):
     os.mkfifo(path)
     with pytest.raises(kl.FileError, match="a file is needed"):
         kind.load(path)
-
-
-@pytest.mark.few(0)
-def test_one_column_and_few_rows_work():
-    x = np.array([[0.0], [0.1], [0.2], [9.0]])
-    scores = quick(steps=200, noise=0.1).fit(x).decision_scores_
-    assert scores.argmax() == 3
 
 
 @pytest.mark.parametrize(
@@ -305,15 +269,6 @@ def test_bad_options_are_refused(option, value):
 def test_a_table_without_a_column_that_varies_is_refused():
     with pytest.raises(ValueError, match="2 constant column"):
         quick().fit(np.ones((5, 2)))
-
-
-@pytest.mark.few(0)
-def test_scores_of_rows_not_seen():
-    x, outlier = plane_with_outliers()
-    even = np.arange(len(x)) % 2 == 0
-    fitted = AutoencoderScale(steps=300, random_state=0).fit(x[even])
-    scores = fitted.decision_function(x[~even])
-    assert roc_auc_score(outlier[~even], scores) > 0.85
 
 
 def test_row_noise_has_a_level_for_each_row():
@@ -394,9 +349,9 @@ def test_score_detector_ranks_training_points_by_data_parameter():
     )
     fitted = ScoreDetector(model).fit(x)
     assert set(np.argsort(fitted.decision_scores_)[-6:]) == set(range(6))
-    with pytest.raises(ValueError, match="exists only for training examples"):
+    with pytest.raises(ValueError, match="only for the 64 training"):
         fitted.decision_function(x)
-    with pytest.raises(ValueError, match="64 training examples"):
+    with pytest.raises(ValueError, match="64 training.*Received: 10"):
         ScoreDetector(model).fit(x[:10])
 
 

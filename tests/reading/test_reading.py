@@ -12,6 +12,7 @@ from keras_likelihood.reading import (
     read_model,
     read_output,
 )
+from keras_likelihood.reading.graphs import ClassifierGraph
 from keras_likelihood.reading.stock_models import with_likelihood
 from keras_likelihood.reading.targets import (
     are_probabilities,
@@ -23,8 +24,8 @@ from tests import kinds
 pytestmark = pytest.mark.usefixtures("step_by_step")
 
 
-def run(graph, x, **tensors):
-    found, _, _ = graph.run(tensors, x, np.zeros(len(x)))
+def run(graph, x):
+    found, _, _ = graph.run(x, np.zeros(len(x)))
     return found
 
 
@@ -36,14 +37,13 @@ def test_logits_and_features_of_every_shape(kind):
     if kind == "subclassed":
         activation = "softmax"
     x, _ = kinds.data(20)
-    graph = ModelGraph(kinds.make(kind, activation=activation), x)
     seen = kind != "subclassed"
-    logits, multi = graph.logits(None if seen else False)
-    assert multi is (seen and activation == "sigmoid")
-    features = graph.features(optional=True)
-    assert (features is None) == (not seen)
-    tensors = {"logits": logits} | ({"features": features} if seen else {})
-    found = run(graph, x, **tensors)
+    options = {"from_logits": None if seen else False}
+    model = kinds.make(kind, activation=activation)
+    graph = ClassifierGraph(model, x, "optional", **options)
+    assert graph.multi_label is (seen and activation == "sigmoid")
+    found = run(graph, x)
+    assert ("features" in found) == seen
     if seen:
         np.testing.assert_allclose(
             found["features"], kinds.hidden_of(x), atol=1e-5
@@ -59,7 +59,8 @@ def test_logits_and_features_of_every_shape(kind):
 def test_named_features_are_found_in_models_within_models(kind):
     x, _ = kinds.data(10)
     graph = ModelGraph(kinds.make(kind), features="features")
-    found = run(graph, x, features=graph.features())["features"]
+    graph.tensors = graph.features()
+    found = run(graph, x)["features"]
     np.testing.assert_allclose(found, kinds.hidden_of(x), atol=1e-5)
     with pytest.raises(ValueError, match="feature layer.*Received: 'absent'"):
         ModelGraph(kinds.make(kind), features="absent").features()
@@ -69,12 +70,10 @@ def test_a_loss_tells_what_a_subclass_puts_out():
     x, _ = kinds.data(10)
     model = kinds.make("subclassed", activation=None)
     with pytest.raises(ValueError, match="Received: Subclassed"):
-        ModelGraph(model, x).logits()
+        ClassifierGraph(model, x)
     crossentropy = keras.losses.SparseCategoricalCrossentropy
     model.compile("sgd", loss=crossentropy(from_logits=True))
-    graph = ModelGraph(model, x)
-    logits, _ = graph.logits()
-    found = run(graph, x, logits=logits)["logits"]
+    found = run(ClassifierGraph(model, x), x)["logits"]
     np.testing.assert_allclose(found, kinds.logits_of(x), atol=1e-4)
     with pytest.raises(ValueError, match="needs arrays as `x`"):
         ModelGraph(model)
@@ -94,7 +93,7 @@ def test_copies_have_everything_a_layer_holds():
         ]
     )
     graph = ModelGraph(model)
-    found = run(graph, x, logits=graph.prediction)["logits"]
+    found = run(graph, x)["prediction"]
     np.testing.assert_allclose(found, model.predict(x, verbose=0), atol=1e-6)
     originals = {id(v) for v in model.variables}
     assert not originals & {id(v) for v in graph.graph.variables}
@@ -120,9 +119,9 @@ def test_models_that_cannot_be_copied_are_shared_with_a_warning(inside):
         model = keras.Model(given, model(given))
     with pytest.warns(UserWarning, match="shares its layers"):
         graph = ModelGraph(model, x)
-    found = run(graph, x, logits=graph.prediction)["logits"]
+    found = run(graph, x)["prediction"]
     np.testing.assert_allclose(found, model.predict(x, verbose=0), atol=1e-6)
-    graph.extend([graph.prediction], lambda: graph.prediction)
+    graph.extend(lambda: graph.prediction)
     assert model.trainable and all(v.trainable for v in model.weights)
 
 
@@ -140,9 +139,8 @@ def test_head_and_global_temperatures_are_in_the_logits(tmp_path):
         assert np.abs(expected - prediction).max() > 0.1
         model.save(tmp_path / "model.keras")
         for source in (model, tmp_path / "model.keras"):
-            graph = ModelGraph(source)
-            logits, _ = graph.logits()
-            found = run(graph, x, logits=logits)["logits"]
+            graph = ClassifierGraph(source)
+            found = run(graph, x)["logits"]
             np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
             assert graph.likelihood is Softmax
             reading = read_output(source, x)
@@ -211,10 +209,7 @@ def test_a_layer_called_twice_is_followed_to_its_last_call():
     given = keras.Input((5,))
     model = keras.Model(given, shared(shared(given)))
     x, _ = kinds.data(10)
-    graph = ModelGraph(model)
-    logits, _ = graph.logits()
-    features = graph.features()
-    found = run(graph, x, logits=logits, features=features)
+    found = run(ClassifierGraph(model, with_features=True), x)
     kernel, bias = shared.get_weights()
     np.testing.assert_allclose(
         found["logits"], found["features"] @ kernel + bias, atol=1e-5
@@ -262,4 +257,4 @@ def test_a_reshape_that_mixes_classes_is_no_softmax():
     p = keras.layers.Dense(6, activation="softmax")(given)
     model = keras.Model(given, keras.layers.Reshape((2, 3))(p))
     with pytest.raises(ValueError, match="Received: Reshape"):
-        ModelGraph(model).logits()
+        ClassifierGraph(model)

@@ -40,17 +40,6 @@ def test_saved_model_equals_the_arrays(name, tmp_path):
     np.testing.assert_allclose(loaded.predict(x, verbose=0), found, atol=1e-6)
 
 
-@pytest.mark.parametrize("ending", ["sigmoid", None])
-def test_binary_models_keep_one_column(ending):
-    x, y = kinds.data()
-    y = (y > 0).astype("float32")[:, None]
-    fitted = recalibration.GlobalScaling().fit(make(1, ending), x, y)
-    p = fitted.model.predict(x, verbose=0)
-    assert p.shape == (128, 1)
-    assert ((p >= 0) & (p <= 1)).all()
-    assert fitted.report_["nll_after"] <= fitted.report_["nll_before"]
-
-
 def test_tf_data():
     tf = pytest.importorskip("tensorflow")
     x, y = kinds.data()

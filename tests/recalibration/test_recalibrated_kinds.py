@@ -20,7 +20,7 @@ def test_every_shape_gives_the_calibration_of_its_arrays(kind, tmp_path):
     method, told = recalibration.LinearFeatureScaling(), {}
     features = kinds.hidden_of(x)
     if kind == "subclassed":
-        method = recalibration.AutoScaling(keep_accuracy=True, folds=2)
+        method = recalibration.AutoScaling(keep_accuracy=True)
         features, told = None, {"from_logits": False}
     fitted = method.fit(kinds.make(kind), x, y, **told)
     found = fitted.model.predict(x, verbose=0)
@@ -60,32 +60,6 @@ def test_training_the_result_leaves_the_original_as_it_was(kind):
         if w.shape == v.shape
     ]
     assert any(moved)
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize("conditioning", ["head", "global"])
-def test_temperatures_that_a_model_has_are_included(conditioning, tmp_path):
-    x, y = kinds.data()
-    model = kinds.likelihood_classifier(conditioning)
-    random = np.random.default_rng(0)
-    model.set_weights(
-        [random.normal(size=w.shape) for w in model.get_weights()]
-    )
-    law = model.predict_distribution(x, verbose=0)
-    nll = keras.ops.convert_to_numpy(law.nll(y)).mean()
-    model.save(tmp_path / "model.keras")
-    for source in (model, tmp_path / "model.keras"):
-        fitted = GlobalScaling().fit(source, x, y)
-        assert fitted.report_["nll_before"] == pytest.approx(nll, rel=1e-4)
-        temperature = fitted.parameters_["temperature"]
-        expected = keras.ops.softmax(law.logits / temperature)
-        np.testing.assert_allclose(
-            fitted.model.predict(x, verbose=0),
-            keras.ops.convert_to_numpy(expected),
-            atol=1e-4,
-        )
-    fitted.model.save(tmp_path / "calibrated.keras")
-    keras.models.load_model(tmp_path / "calibrated.keras")
 
 
 @pytest.mark.few(1)

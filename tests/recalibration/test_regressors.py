@@ -8,11 +8,11 @@ from scipy import stats
 import keras_likelihood as kl
 from keras_likelihood import layers
 from keras_likelihood.reading import read_output
+from keras_likelihood.reading.targets import widest
 from keras_likelihood.recalibration import regression
 from keras_likelihood.recalibration.residual_shape import (
     ResidualShape,
     fit_shape,
-    widest,
 )
 
 pytestmark = pytest.mark.usefixtures("step_by_step")
@@ -255,8 +255,6 @@ def test_auto_chooses_what_held_out_rows_favour():
     assert fitted.report_["nll_after"] == chosen.report_["nll_after"]
     with pytest.raises(ValueError, match="3 folds need"):
         regression.AutoRescaling().fit_arrays(prediction[:2], y[:2])
-    with pytest.raises(ValueError, match="`folds` must be >= 2"):
-        regression.AutoRescaling(folds=1)
 
 
 def test_other_likelihoods_are_refused_with_advice_that_helps():

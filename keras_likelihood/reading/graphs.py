@@ -1,0 +1,254 @@
+"""Graphs of trained classifiers and regressors, to be calibrated."""
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_likelihood.backend.types import Tensor
+from keras_likelihood.ensembles.ensemble_distribution import (
+    EnsembleDistribution,
+)
+from keras_likelihood.likelihoods import (
+    Bernoulli,
+    LocationScale,
+    Normal,
+    Softmax,
+)
+from keras_likelihood.reading import endings, stock_models
+from keras_likelihood.reading.model_graph import ModelGraph, full_precision
+from keras_likelihood.reading.targets import LOGIT_BOUND
+from keras_likelihood.serving.layers import ClassLogits
+
+_LEAST = float(np.exp(-2 * LOGIT_BOUND))
+"""Smallest probability of a class."""
+
+
+class ClassifierGraph(ModelGraph):
+    """The tempered logits and the features of a trained classifier.
+
+    Both are in `tensors`. `with_features` is True, False or `"optional"`, which
+    uses features if there are any. Other arguments are those of
+    `ClassifierRecalibrator.fit` and of `ModelGraph`.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        x: Any = None,
+        with_features: bool | str = False,
+        *,
+        from_logits: bool | None = None,
+        multi_label: bool | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(model, x, **options)
+        with full_precision():
+            self._name_classes()
+            self._refuse_regressor()
+            is_vector = self.prediction.shape[1:][-1:] in ((), (1,))
+            kind = None
+            if self.likelihood is None:
+                kind = endings.kind_of(self.prediction)
+            if multi_label is None:
+                several = issubclass(self.likelihood or Softmax, Bernoulli)
+                several |= stock_models.is_binary(kind, self.loss)
+                multi_label = several and not is_vector
+            self.multi_label = multi_label
+            is_sigmoid = multi_label or is_vector
+            z = self._logits(kind, from_logits, is_sigmoid)
+            self.tensors = {"logits": self._tempered(z)}
+        self.tensors |= self.features(with_features)
+        self._activation = "sigmoid" if is_sigmoid else "softmax"
+
+    def outputs(self, *data: Any) -> tuple[Any, ...]:
+        """Returns `(logits, features or None, y, sample_weight or None)`."""
+        arrays, y, weight = self.run(*data)
+        return arrays["logits"], arrays.get("features"), y, weight
+
+    def calibrated_model(self, recalibrator: Any) -> keras.Model:
+        """Returns the model that ends in the layers of a recalibrator."""
+
+        def build() -> Tensor:
+            z, x = self.tensors["logits"], self.tensors.get("features")
+            if (questions := recalibrator.questions_) is None:
+                z = _calibrated_logits(recalibrator, z, x)
+            else:
+                columns = ops.split(z, z.shape[-1], axis=-1)
+                pairs = zip(questions, columns, strict=True)
+                parts = [_calibrated_logits(*pair, x) for pair in pairs]
+                z = ops.concatenate(parts, axis=-1)
+            activate = keras.layers.Activation
+            output = activate(self._activation, name="calibrated")(z)
+            if len(self.prediction.shape) == 1:
+                output = keras.layers.Reshape((), name="plain_vector")(output)
+            return recalibrator._finish(output)
+
+        return self.extend(build, recalibrator.model_class)
+
+    def _name_classes(self) -> None:
+        """Turns outputs other than logits or probabilities into logits."""
+        kind: Any = self.likelihood or Softmax
+        values = self.parameters
+        if issubclass(kind, EnsembleDistribution):
+            if kind.likelihood in (Softmax, Bernoulli):
+                self.prediction = _pooled_logits(kind, values)
+                self.likelihood, self.parameters = kind.likelihood, {}
+            return
+        is_ordered = hasattr(kind, "class_probabilities")
+        is_ordered &= not issubclass(kind, Softmax | Bernoulli)
+        if is_ordered and self.prediction.shape[-1] == 1:
+            fixed = {
+                name: np.asarray(value, "float64").tolist()
+                for name, value in values.items()
+                if not isinstance(value, keras.KerasTensor)
+            }
+            predicted = [v for k, v in values.items() if k not in fixed]
+            to_logits = ClassLogits(kind.name(), fixed)
+            self.prediction = to_logits([self.prediction, *predicted])
+            self.likelihood, self.parameters = Softmax, {}
+
+    def _refuse_regressor(self) -> None:
+        kind, advice = self.likelihood or Softmax, ""
+        is_classifier = issubclass(kind, Softmax | Bernoulli)
+        if is_classifier and "scale" not in self.parameters:
+            return
+        if issubclass(kind, LocationScale) or kind is Softmax:
+            path = "keras_likelihood.recalibration.regression"
+            advice = f"For regressors use `{path}`. "
+        raise ValueError(
+            f"`model` must be a classifier with one output. {advice}"
+            f"Received: a prediction with {sorted(self.parameters)}"
+            + (f" of {kind.name()}" if self.likelihood else "")
+        )
+
+    def _logits(
+        self, kind: str | None, from_logits: bool | None, is_sigmoid: bool
+    ) -> Tensor:
+        """Logits `(batch, ..., units)`, before a temperature."""
+        if from_logits is None:
+            layer = type(endings.deciding_layer(self.prediction)[0]).__name__
+            from_logits = bool(self.likelihood) or (
+                stock_models.returns_logits(kind, self.loss, layer)
+            )
+        strip = not from_logits and kind in endings.PROBABILITIES
+        logits, _ = endings.open_ending(self.prediction, strip)
+        if not from_logits and (not strip or logits is None):
+            p = keras.layers.Identity()(self.prediction)
+            if is_sigmoid:
+                p = ops.clip(p, 1e-7, 1 - 1e-7)
+                logits = ops.log(p) - ops.log1p(-p)
+            else:
+                logits = ops.log(ops.maximum(p, _LEAST))
+        if len(logits.shape) == 1:
+            logits = keras.layers.Reshape((1,))(logits)
+        return logits
+
+    def _tempered(self, logits: Tensor) -> Tensor:
+        temperature = self.parameters.get("temperature", 1.0)
+        if isinstance(temperature, keras.KerasTensor):
+            logits = keras.layers.Identity()(logits)
+            return logits / keras.layers.Identity()(temperature)
+        if np.all(temperature == 1.0):
+            return logits
+        inverse = np.squeeze(1 / np.asarray(temperature, "float64"))
+        return keras.layers.Rescaling(inverse.tolist())(logits)
+
+
+def _pooled_logits(kind: Any, parameters: dict[str, Any]) -> Tensor:
+    """Logits of the mean probabilities of an ensemble's members."""
+
+    def by_member(value: Tensor) -> Tensor:
+        shape = (*value.shape[1:-1], kind.components, -1)
+        return keras.layers.Reshape(shape)(value)
+
+    z, temperature = by_member(parameters["member"]), parameters["temperature"]
+    is_predicted = isinstance(temperature, keras.KerasTensor)
+    z = z / (by_member(temperature) if is_predicted else temperature)
+    if kind.likelihood is Softmax:
+        return ops.log(ops.mean(ops.softmax(z), axis=-2) + 1e-37)
+    yes, no = (ops.mean(ops.sigmoid(v), axis=-2) for v in (z, -z))
+    return ops.log(yes + 1e-37) - ops.log(no + 1e-37)
+
+
+def _calibrated_logits(
+    recalibrator: Any, logits: Tensor, features: Tensor | None
+) -> Tensor:
+    """Logits of the calibrated probabilities, by stock operations of Keras."""
+    if logits.shape[-1] > 1:
+        peak = ops.max(logits, axis=-1, keepdims=True)
+        bounded = ops.maximum(logits, peak - LOGIT_BOUND)
+        return recalibrator._graph(bounded, features)
+    half = 0.5 * ops.clip(logits, -LOGIT_BOUND, LOGIT_BOUND)
+    pair = ops.concatenate([-half, half], axis=-1)
+    pair = recalibrator._graph(pair, features)
+    return pair[..., 1:] - pair[..., :1]
+
+
+class RegressorGraph(ModelGraph):
+    """The likelihood of a trained regressor, normal if it is unknown.
+
+    `values` are its parameters by name, in order: symbolic tensors, or numbers
+    if they belong to the loss. If the scale of new examples is not known, it is
+    1, and `has_scale` is False. With `with_features="optional"`, the prediction
+    is used if no features are found. Other arguments are those of `ModelGraph`.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        x: Any = None,
+        with_features: bool | str = False,
+        **options: Any,
+    ) -> None:
+        super().__init__(model, x, **options)
+        self.likelihood = self.likelihood or Normal
+        values = dict(self.parameters)
+        self.has_scale = "scale" in values
+        if issubclass(self.likelihood, LocationScale):
+            values.setdefault("scale", 1.0)
+        names = [p.name for p in self.likelihood.parameters]
+        if missing := sorted(set(names) - set(values)):
+            raise ValueError(
+                f"A {self.likelihood.__name__} model needs a value of "
+                f"{missing} for new examples. Values learned for each training "
+                f"example cannot be used. Received: {sorted(values)}"
+            )
+        self.values = {name: values[name] for name in names}
+        self.tensors = {
+            name: value
+            for name, value in self.values.items()
+            if isinstance(value, keras.KerasTensor)
+        }
+        self.tensors["prediction"] = self.prediction
+        if with_features:
+            self.tensors["features"] = self.prediction
+            self.tensors |= self.features(with_features)
+
+    def outputs(self, *data: Any) -> tuple[Any, ...]:
+        """Returns `(distribution, features or None, y, weight or None)`."""
+        arrays, y, weight = self.run(*data)
+        features = arrays.pop("features", None)
+        # The outputs of a model in mixed precision may be float16.
+        arrays = {k: np.asarray(v, "float32") for k, v in arrays.items()}
+        for name in self.values.keys() - arrays.keys():
+            value = np.asarray(self.values[name], "float32")
+            arrays[name] = value[None] if value.ndim else float(value)
+        return self.likelihood(**arrays), features, y, weight
+
+    def calibrated_model(self, recalibrator: Any) -> keras.Model:
+        """Returns the model that ends in the layers of a recalibrator."""
+        return self.extend(
+            lambda: recalibrator._graph(self), recalibrator.model_class
+        )
+
+
+def as_tensor(like: Tensor, value: Any, name: str) -> Tensor:
+    """A symbolic tensor; a number is repeated for every example."""
+    if isinstance(value, keras.KerasTensor):
+        return value
+    values = np.squeeze(np.asarray(value, "float64"))
+    # A vector does not have the length of the prediction.
+    like = like[..., :1] if values.ndim else like
+    return keras.layers.Rescaling(0.0, values.tolist(), name=name)(like)
