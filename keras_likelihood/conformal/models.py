@@ -13,35 +13,18 @@ from keras_likelihood.conformal.scores import scores_layer
 from keras_likelihood.serving.layers import RecalibratedRegressor
 
 
-class _AtBound(keras.Layer):
-    """Intervals or sets of one coverage, given the bound of the scores."""
+@serializable
+class ConformalInterval(keras.Layer):
+    """Calibrated intervals up to a bound of the scores."""
 
     def __init__(self, bound: Any, settings: dict[str, Any], **kwargs: Any):
         super().__init__(**kwargs)
         self.bound, self.settings = np.asarray(bound), dict(settings)
 
-
-@serializable
-class ConformalInterval(_AtBound):
-    """Calibrated intervals of one coverage; see `ConformalDistribution`."""
-
     def call(self, inputs: Tensor) -> dict[str, Tensor]:
         found = conformal.predicted(inputs, self.settings)
         lower, upper = conformal.interval_within(found, self.bound, ops)
         return {"prediction": found.prediction, "lower": lower, "upper": upper}
-
-
-@serializable
-class ConformalSet(_AtBound):
-    """Calibrated sets of one coverage; see `class_scores`.
-
-    Input: probabilities `(batch, ..., classes)`, or of class 1.
-    """
-
-    def call(self, inputs: Tensor) -> dict[str, Tensor]:
-        p = conformal.both_answers(inputs)
-        sets = conformal.sets_within(p, self.bound, self.settings)
-        return {"probabilities": inputs, "set": sets}
 
 
 @serializable
@@ -87,13 +70,15 @@ class ConformalClassifier(keras.Model):
         Sets are booleans `(n, ..., classes)`. The calibration is part of the
         graph and is exported with it.
         """
-        layer = scores_layer(self)
-        shape = conformal.both_answers(self.output).shape
-        bound = conformal.set_bound(
-            layer.scores, layer.settings, coverage, shape
+        scores, settings = (
+            scores_layer(self).scores,
+            scores_layer(self).settings,
         )
-        sets = ConformalSet(bound.tolist(), layer.settings)
-        return keras.Model(self.input, sets(self.output))
+        p = conformal.both_answers(self.output)
+        bound = conformal.set_bound(scores, settings, coverage, p.shape)
+        sets = conformal.sets_within(p, bound, settings)
+        outputs = {"probabilities": self.output, "set": sets}
+        return keras.Model(self.input, outputs)
 
 
 @serializable

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from keras_likelihood.backend import files
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.backend.threads import one_thread
 from keras_likelihood.backend.types import Array
 from keras_likelihood.constraints import Exp
@@ -24,6 +25,7 @@ from keras_likelihood.outliers.standardising import measure, standardise
 from keras_likelihood.reading import archives
 
 
+@serializable
 class RowNoise(keras.Layer):
     """Adds normal noise to rows `(batch, units)` while training.
 
@@ -148,7 +150,7 @@ class ScaleDetector(OutlierDetector):
                 units = about["options"].get(name, 0)
                 check_argument(name, units, units <= widest, "the stored width")
             random = np.random.RandomState(0)
-            detector.model_ = detector._build(detector.kept_.sum(), random)
+            detector.model_ = detector._build(int(detector.kept_.sum()), random)
             detector.model_.set_weights(weights)
         return detector
 
