@@ -169,11 +169,14 @@ class RegressorRecalibrator:
         self.parameters_ = {"relative_scale": base}
         self._fit_network(z / base, x, weight, start)
         relative = self._relative(x)
-        shape = fit_shape(z / relative, weight, self.likelihood, own)
+        if keeps:
+            factor = own.best_factor(z / relative, weight)
+            shape = dataclasses.replace(own, factor=factor)
+        else:
+            shape = fit_shape(z / relative, weight, self.likelihood)
+            self.parameters_ |= shape.parameters
         self.parameters_["likelihood"] = shape.likelihood
         self.parameters_["factor"] = shape.factor
-        if not keeps:
-            self.parameters_ |= shape.parameters
         return relative, shape
 
     def _fit_network(

@@ -91,21 +91,13 @@ class ResidualShape:
 
 
 def fit_shape(
-    z: Array,
-    weight: Array,
-    likelihood: str = "auto",
-    own: ResidualShape | None = None,
+    z: Array, weight: Array, likelihood: str = "auto"
 ) -> ResidualShape:
     """Fits a shape to standardised residuals by maximum likelihood.
 
-    With `"auto"` and a model that is not normal, the shape `own` of the model
-    is kept. With `"auto"` and a normal model, tails are heavier than normal
-    only if this lowers Akaike's information criterion: they cost 1 in
-    log-likelihood.
+    With `"auto"`, tails are heavier than normal only if this lowers Akaike's
+    information criterion: they cost 1 in log-likelihood.
     """
-    own = own or ResidualShape()
-    if likelihood == "auto" and own.likelihood != "normal":
-        return dataclasses.replace(own, factor=own.best_factor(z, weight))
     spread, shapes = _root_mean_square(z, weight), []
     if likelihood != "student_t":
         shapes.append(ResidualShape("normal", spread))

@@ -13,12 +13,11 @@ from keras_likelihood.ensembles import EnsembleDistribution
 from keras_likelihood.likelihoods.output import split_output
 from tests.contracts import (
     EAGERLY,
-    LIKELIHOODS,
     as_numpy,
     predictions_for,
     targets_for,
 )
-from tests.kinds import WRAPPED, Subclassed
+from tests.kinds import Subclassed
 
 MEMBERS = 3
 KINDS = [
@@ -80,18 +79,6 @@ def members_of(name, rng):
         **{k: v.reshape(4, -1) for k, v in options.items()},
     )
     return members, joint
-
-
-@pytest.mark.parametrize(
-    "name", [v.name() for v in LIKELIHOODS if v.name() != "von_mises"] + WRAPPED
-)
-def test_any_likelihood_has_an_ensemble(name):
-    made = EnsembleDistribution(name, components=2)
-    assert likelihoods.get(made.name()) is made
-    for p in likelihoods.get(name).parameters:
-        one = likelihoods.get(name).shape_of(p.name, (4, 3), "element")
-        both = made.shape_of(p.name, (4, 3), "element")
-        assert both == (*one[:-1], 2 * one[-1])
 
 
 @pytest.mark.few(4)

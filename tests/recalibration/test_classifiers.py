@@ -312,7 +312,7 @@ def test_objectives_have_the_gradients_of_their_nll(kind):
         objective = MappedSoftmax(rows, groups)
     else:
         columns = {"features": x, "logits": z}
-        objective = tempered_softmax(rows, columns, 0.2)
+        objective = tempered_softmax(rows, columns)
     random = np.random.default_rng(1)
     at = {
         name: 0.1 * random.standard_normal(shape)

@@ -32,6 +32,12 @@ OWN = {
 """Likelihoods other than normal, with parameters besides the scale."""
 
 
+def mean_nll(law, y):
+    target = keras.ops.convert_to_tensor(y, law.prediction.dtype)
+    target = keras.ops.reshape(target, law.prediction.shape)
+    return keras.ops.convert_to_numpy(law.nll(target)).mean()
+
+
 def draw(rows=800, tails=None, seed=0):
     """Residuals whose scale grows with the second feature."""
     random = np.random.default_rng(seed)
@@ -81,9 +87,7 @@ def test_predicted_scales_beat_a_global_one_on_new_data():
             kernel = np.abs(fitted.parameters_["kernel"])
             assert kernel.argmax() == 1 and kernel.shape == (3,)
         law = fitted.calibrate(test_prediction, features=test_x)
-        target = keras.ops.convert_to_tensor(test_y, law.prediction.dtype)
-        values = keras.ops.convert_to_numpy(law.nll(target))
-        nll[method.__name__] = values.mean()
+        nll[method.__name__] = mean_nll(law, test_y)
     assert nll["LinearRescaling"] < nll["GlobalRescaling"] - 0.05
     assert nll["DeepRescaling"] < nll["GlobalRescaling"] - 0.05
 
@@ -167,7 +171,7 @@ def predicted(name, rows=300, wrong=3.0):
 def test_a_model_is_judged_by_its_own_likelihood(name):
     law, y, x = predicted(name)
     target = keras.ops.convert_to_tensor(y, law.prediction.dtype)
-    own = keras.ops.convert_to_numpy(law.nll(target)).mean()
+    own = mean_nll(law, y)
     for method in (regression.GlobalRescaling, regression.LinearRescaling):
         fitted = method().fit_distribution(law, y, features=x)
         report = fitted.report_
@@ -178,10 +182,8 @@ def test_a_model_is_judged_by_its_own_likelihood(name):
         assert report["nll_after"] < own - 0.1
         after = fitted.calibrate(law, features=x)
         assert type(after) is type(law)
-        target = keras.ops.reshape(target, (-1,))
-        nll = keras.ops.convert_to_numpy(after.nll(target)).mean()
+        nll = mean_nll(after, y)
         assert report["nll_after"] == pytest.approx(nll, rel=1e-4)
-        target = keras.ops.reshape(target, (-1, 1))
     # The scale grows with the first feature.
     assert fitted.parameters_["kernel"][0] > 0.2
     if OWN[name]:
@@ -204,15 +206,15 @@ def test_models_keep_their_likelihood(name, method, tmp_path):
     model = kl.LikelihoodModel(inputs, outputs)
     model.compile("sgd", loss=kl.losses.LikelihoodLoss(name))
     own = model.predict_distribution(x, verbose=0)
-    target = keras.ops.convert_to_tensor(y, "float32")
-    nll = keras.ops.convert_to_numpy(own.nll(target)).mean()
     fitted = getattr(regression, method)().fit(model, x, y)
-    assert fitted.report_["nll_before"] == pytest.approx(nll, rel=1e-4)
+    assert fitted.report_["nll_before"] == pytest.approx(
+        mean_nll(own, y), rel=1e-4
+    )
     fitted.model.save(tmp_path / "calibrated.keras")
     loaded = keras.saving.load_model(tmp_path / "calibrated.keras")
     law = loaded.predict_distribution(x)
     assert law.name() == name
-    nll = keras.ops.convert_to_numpy(law.nll(target)).mean()
+    nll = mean_nll(law, y)
     assert fitted.report_["nll_after"] == pytest.approx(nll, rel=1e-3)
     lower, upper = loaded.interval(x, 0.9)
     assert np.mean((lower <= y) & (y <= upper)) == pytest.approx(0.9, abs=0.06)
@@ -269,11 +271,8 @@ def test_few_data_do_not_explode():
     noise = random.standard_normal((540, 20))
     test_prediction, test_y, _ = draw(500, seed=1)
     flat = regression.GlobalRescaling().fit_arrays(prediction, y)
-    flat_law = flat.calibrate(test_prediction)
-    target = keras.ops.convert_to_tensor(test_y, flat_law.prediction.dtype)
-    base = keras.ops.convert_to_numpy(flat_law.nll(target)).mean()
+    base = mean_nll(flat.calibrate(test_prediction), test_y)
     for method in METHODS[1:]:
         fitted = method().fit_arrays(prediction, y, features=noise[:40])
         law = fitted.calibrate(test_prediction, features=noise[40:])
-        nll = keras.ops.convert_to_numpy(law.nll(target)).mean()
-        assert nll < base + 0.3
+        assert mean_nll(law, test_y) < base + 0.3
