@@ -80,7 +80,7 @@ class EnsembleDistribution(Mixed):
         return cls.likelihood.match_target(y, prediction)
 
     def outcomes_like(self) -> Tensor:
-        return self.members[0].outcomes_like()
+        return self.likelihood.outcomes_like(self)
 
     @property
     def inner(self) -> Any:

@@ -148,7 +148,9 @@ class Likelihood:
         _REGISTRY[name] = cls
 
     def __init__(self, prediction: Tensor, **parameters: Any) -> None:
-        self.prediction = method_calls.as_floating(prediction)
+        x = ops.convert_to_tensor(prediction)
+        is_float = keras.backend.is_float_dtype(x.dtype)
+        self.prediction = x if is_float else ops.cast(x, keras.config.floatx())
         values = {p.name: p.initial for p in self.parameters} | parameters
         for name, value in values.items():
             p = self.parameter(name)
@@ -274,7 +276,7 @@ class Likelihood:
     @method(targets=True, by_row=True)
     def cdf(self, y: Tensor) -> Tensor:
         """Probability of an outcome of at most `y`, in the shape of `y`."""
-        self._require("log_tail", "cdf")
+        self._require("cdf", "log_tail")
         return ops.exp(self.log_cdf(y))
 
     @method(targets=True, by_row=True)
@@ -312,7 +314,7 @@ class Likelihood:
                 against the outcomes. For a list or vector of levels, such as
                 `[0.1, 0.9]`, the levels are the first axis of the result.
         """
-        self._require("tail_quantile", "quantile")
+        self._require("quantile", "tail_quantile")
         upper = p > 0.5
         tail = ops.where(upper, 1 - p, p)
         # The logarithm of 0 has no gradient.
@@ -361,13 +363,13 @@ class Likelihood:
     @method(by_row=True)
     def mean(self) -> Tensor:
         """Expected outcome, or NaN if the distribution has no mean."""
-        self._require_quantiles("mean")
+        self._require("mean", "quantile", "tail_quantile")
         return self._moments()[0]
 
     @method(by_row=True)
     def variance(self) -> Tensor:
         """Variance of the outcome; infinite or NaN if there is none."""
-        self._require_quantiles("variance")
+        self._require("variance", "quantile", "tail_quantile")
         return self._moments()[1]
 
     @method(by_row=True)
@@ -386,7 +388,7 @@ class Likelihood:
         distribution. If several entries form one outcome, it is the diagonal of
         the information matrix.
         """
-        self._require_quantiles("information")
+        self._require("information", "quantile", "tail_quantile")
         return self._information()
 
     @method(targets=True)
@@ -468,18 +470,10 @@ class Likelihood:
         """Outcomes between which the density is smooth, on the first axis."""
         return expectations.quantile_edges(self)
 
-    def _require_quantiles(self, method: str) -> None:
-        """Raises an error if no integral between quantiles is possible."""
-        names = ("quantile", "tail_quantile")
-        if self.event_rank or not any(map(self._overrides, names)):
-            raise self._undefined(method)
-
-    def _overrides(self, name: str) -> bool:
-        return getattr(type(self), name) is not getattr(Likelihood, name)
-
-    def _require(self, name: str, method: str) -> None:
-        """Raises an error if the class does not override `name`."""
-        if not self._overrides(name):
+    def _require(self, method: str, *names: str) -> None:
+        """Raises an error if the class overrides none of the names."""
+        own, base = type(self), Likelihood
+        if all(getattr(own, name) is getattr(base, name) for name in names):
             raise self._undefined(method)
 
     def _undefined(self, method: str) -> Exception:

@@ -17,14 +17,6 @@ _FEWEST_ROWS = 256
 """Smallest number of rows after padding."""
 
 
-def as_floating(x: Any) -> Tensor:
-    """A floating-point tensor; integers are cast to the default precision."""
-    x = ops.convert_to_tensor(x)
-    if keras.backend.is_float_dtype(x.dtype):
-        return x
-    return ops.cast(x, keras.config.floatx())
-
-
 def method(
     *,
     targets: bool = False,
@@ -76,8 +68,9 @@ def method(
                 result = run(plain.map_values(pad), *map(pad, args))
                 result = keras.tree.map_structure(cut, result)
             if by_row and (targets or levels):
-                for values in (args[0], plain.prediction):
-                    result = _nan_where_nan(result, values)
+                marks = plain.outcomes_like()
+                marks = marks if bounds else marks + args[0]
+                result = ops.where(ops.isnan(marks), float("nan"), result)
             return keras.tree.map_structure(convert, result)
 
         vars(call)["declare"] = declare
@@ -130,13 +123,6 @@ def _levels(likelihood: Any, p: Any) -> Tensor:
     return p
 
 
-def _nan_where_nan(result: Tensor, values: Tensor) -> Tensor:
-    trailing = tuple(result.shape)[len(result.shape) - len(values.shape) :]
-    if tuple(values.shape) != trailing:
-        return result
-    return ops.where(ops.isnan(values), float("nan"), result)
-
-
 def _padding(likelihood: Any, arguments: tuple[Any, ...]) -> Any:
     """Functions that pad rows and cut results, or `None` for no padding.
 
@@ -162,15 +148,13 @@ def _padding(likelihood: Any, arguments: tuple[Any, ...]) -> Any:
     # With a single row, vectors of parameters may look like rows.
     if padded == rows or {count(x) for x in values} - {1, rows, None}:
         return None
-    # On JAX NumPy selects rows, because each shape would be compiled.
-    module: Any = np if keras.backend.backend() == "jax" else ops
 
     def select(x: Any, size: int, index: Array) -> Any:
         if count(x) != size:
             return x
-        x = np.asarray(x) if module is np else x
-        x = module.take(x, index, axis=len(np.shape(x)) - rank)
-        return ops.convert_to_tensor(x)
+        # JAX would compile a selection of tensors for each number of rows.
+        x = np.asarray(x)
+        return ops.convert_to_tensor(x.take(index, len(x.shape) - rank))
 
     every = np.arange(padded)
     return (

@@ -178,11 +178,6 @@ class LogNormal(PositiveLikelihood):
         z = tails.normal_log_quantile(log_p)
         return self.scale * (ops.where(upper, -z, z) - 0.5 * self.scale)
 
-    def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
-        normal = self._draw(keras.random.normal, count, seed=seed)
-        drawn = self.scale * (normal - 0.5 * self.scale)
-        return clip(self._mean * ops.exp(drawn), 1e-37, math.inf)
-
     def variance(self) -> Tensor:
         return ops.square(self._mean) * ops.expm1(ops.square(self.scale))
 
