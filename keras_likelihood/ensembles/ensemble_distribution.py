@@ -113,6 +113,10 @@ class EnsembleDistribution(Mixed):
         y = ops.expand_dims(y, axis)
         return ops.repeat(y, self.components, axis=axis)
 
+    def cdf_below(self, y: Tensor) -> Tensor:
+        below = self.inner.cdf_below(self.repeated_target(y))
+        return ops.sum(below, axis=-2) / self.components
+
     def averaged(self, values: Tensor, keepdims: bool = False) -> Tensor:
         # Values such as class probabilities may have further axes at the end.
         axis = len(self.prediction.shape) - 1

@@ -92,10 +92,6 @@ class Censored(MappedWrapper):
         cls._refuse_targets(y, bad, allowed)
         cls.likelihood.check_targets(low[exact], prediction_shape)
 
-    def cdf(self, y: Tensor) -> Tensor:
-        """Probability of an outcome up to `y`, or up to its upper bound."""
-        return self.inner.cdf(y[..., 1])
-
     def cdf_below(self, y: Tensor) -> Tensor:
         """Probability of an outcome below `y`, or up to its lower bound."""
         low, high = y[..., 0], y[..., 1]

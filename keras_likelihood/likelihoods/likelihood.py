@@ -16,7 +16,7 @@ from keras_likelihood.backend.extras import tfp_distributions
 from keras_likelihood.backend.operations import clip
 from keras_likelihood.backend.types import Array, Shape, Tensor
 from keras_likelihood.constraints import Constraint
-from keras_likelihood.likelihoods import checks, expectations, method_calls
+from keras_likelihood.likelihoods import checks, method_calls, quadrature
 from keras_likelihood.likelihoods.method_calls import method
 from keras_likelihood.likelihoods.parameter import Parameter, fitted
 from keras_likelihood.likelihoods.special import floor
@@ -377,8 +377,8 @@ class Likelihood:
         """Standard deviation of the outcome, the root of `variance()`."""
         return ops.sqrt(self.variance())
 
-    _moments = compiled_method(expectations.moments)
-    _information = compiled_method(expectations.information)
+    _moments = compiled_method(quadrature.moments)
+    _information = compiled_method(quadrature.information)
 
     @method(by_row=True)
     def information(self) -> Tensor:
@@ -468,7 +468,7 @@ class Likelihood:
     @method()
     def edges(self) -> Tensor:
         """Outcomes between which the density is smooth, on the first axis."""
-        return expectations.quantile_edges(self)
+        return quadrature.quantile_edges(self)
 
     def _require(self, method: str, *names: str) -> None:
         """Raises an error if the class overrides none of the names."""

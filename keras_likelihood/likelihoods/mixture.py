@@ -41,12 +41,10 @@ class Mixed(Wrapper):
         own = (own, k) if self.mixed_axis == -1 else (k, own)
         return ops.reshape(value, (*ops.shape(value)[:-1], *own))
 
-    def _pooled(self, values: Tensor, keepdims: bool = False) -> Tensor:
+    def averaged(self, values: Tensor, keepdims: bool = False) -> Tensor:
         """The weighted mean of values of the components."""
         values = ops.exp(self.log_weights(self.mixed_axis)) * values
         return ops.sum(values, axis=self.mixed_axis, keepdims=keepdims)
-
-    averaged = _pooled
 
     def nll(self, y: Tensor) -> Tensor:
         nll = self.inner.nll(self.repeated_target(y))
@@ -60,12 +58,6 @@ class Mixed(Wrapper):
     @classmethod
     def check_targets(cls, y: Tensor, prediction_shape: Shape) -> None:
         cls.likelihood.check_targets(y, prediction_shape)
-
-    def cdf(self, y: Tensor) -> Tensor:
-        return self._pooled(self.inner.cdf(self.repeated_target(y)))
-
-    def cdf_below(self, y: Tensor) -> Tensor:
-        return self._pooled(self.inner.cdf_below(self.repeated_target(y)))
 
     def log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
         if len(upper.shape):

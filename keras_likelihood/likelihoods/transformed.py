@@ -10,7 +10,7 @@ from keras import ops
 from keras_likelihood.backend.operations import clip
 from keras_likelihood.backend.types import Tensor
 from keras_likelihood.constraints import AffineSigmoid, Exp
-from keras_likelihood.likelihoods import expectations
+from keras_likelihood.likelihoods import quadrature
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.likelihoods.likelihood import Likelihood, compiled_method
 from keras_likelihood.likelihoods.parametrized import MappedWrapper
@@ -172,7 +172,7 @@ class Transformed(MappedWrapper):
 
     @compiled_method
     def _moments(self) -> tuple[Tensor, Tensor]:
-        return expectations.moments(self.inner, self.bijector.inverse)
+        return quadrature.moments(self.inner, self.bijector.inverse)
 
     def information(self) -> Tensor:
         """Information of the transformed target times `map'(prediction)^2`."""

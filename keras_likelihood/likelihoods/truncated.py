@@ -160,10 +160,6 @@ class Rounded(MappedWrapper):
         off = abs((steps + 0.5) % 1 - 0.5) >= 1e-3 + 1e-6 * steps
         cls._refuse_targets(y, off, cls.allowed)
 
-    def cdf_below(self, y: Tensor) -> Tensor:
-        y = self.from_inner(y)
-        return self.inner.cdf(y - 0.5 * self.step)
-
     def log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
         y = self.step * floor(y / self.step + 1e-4)
         return self.inner.log_tail(y + 0.5 * self.step, upper)
