@@ -71,7 +71,7 @@ class Censored(MappedWrapper):
         """Bounds, `(batch, ..., units, 2)`."""
         y = ops.convert_to_tensor(y, dtype=prediction.dtype)
         exact = tuple(prediction.shape)
-        if y.shape:
+        if len(y.shape):
             y = aligned(y, [(*exact, 2), exact], "Targets", draws=True)
             if fits(y.shape[-1 - len(exact) :], (*exact, 2)):
                 return y
