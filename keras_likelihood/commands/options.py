@@ -51,6 +51,7 @@ class Command:
             setting = _SETTINGS.get(option, {})
             setting = self.settings.get(option.strip("-"), setting)
             group = common if option in _EVERY_COMMAND else parser
+            words += " (default: %(default)s)" * ("default" in setting)
             group.add_argument(option, help=words, **setting)
 
 
@@ -124,13 +125,13 @@ COMMANDS = {
             **_TASK,
             "--likelihood": "likelihood of a number, such as normal, "
             "student_t, gamma or poisson (default: chosen from the target)",
-            "--output": "the model (default: %(default)s)",
+            "--output": "the model",
             "--report": "a page about the model (default: --output with the "
             "suffix .html)",
-            "--members": "number of networks (default: %(default)s)",
+            "--members": "number of networks",
             "--epochs": "epochs of each network (default: depends on the "
             "number of rows)",
-            "--seed": "random seed (default: %(default)s)",
+            "--seed": "random seed",
         },
         {
             "output": {"default": "model.keras"},
@@ -154,7 +155,7 @@ COMMANDS = {
             "--output": "a .csv for the predictions (default: "
             "DATA.predictions.csv)",
             "--coverage": "share of targets inside the intervals or sets, from "
-            "0.01 to 0.999 (default: %(default)s)",
+            "0.01 to 0.999",
         },
         {"coverage": {"type": _number(float, 0.01, 0.999), "default": 0.9}},
         defaults=_beside_data(".predictions.csv"),
@@ -173,7 +174,7 @@ COMMANDS = {
             "model was not trained on",
             "--test": "data to evaluate the calibration on (default: a random "
             "half of --data)",
-            "--output": "the page (default: %(default)s)",
+            "--output": "the page",
             **_DATA,
         },
         {"output": {"default": "checkup.html"}},
@@ -194,7 +195,7 @@ COMMANDS = {
             "probs, and y (optionally features), or prediction and y "
             "(optionally scale and features)",
             "--test": "data to evaluate on, in the same form",
-            "--method": "auto (default) chooses by the cross-validated NLL",
+            "--method": "auto chooses by the cross-validated NLL",
             "--change-classes": "allow methods that may change the predicted "
             "classes, which often lowers the NLL further",
             "--output": "where to write the result: a .keras file; without a "
@@ -230,7 +231,7 @@ COMMANDS = {
             "--apply": "the decisions.csv that was exported from the page",
             "--labels": "a text file with one class name per line",
             "--top": "number of highest and of lowest scores on the page, in "
-            "addition to all suspects (default: %(default)s)",
+            "addition to all suspects",
             "--issues": "also write a .csv with a verdict for each label",
             "--epochs": "epochs of the network that is trained (default: "
             "depends on the number of examples)",
@@ -254,14 +255,13 @@ COMMANDS = {
         "keras-likelihood detect table.csv --contamination 0.02",
         {
             "data": "a .csv, a .parquet, or an .npz with an array X or x",
-            "--detector": "detector to fit (default: %(default)s)",
-            "--contamination": "share of rows to flag, in (0, 0.5] (default: "
-            "%(default)s)",
+            "--detector": "detector to fit",
+            "--contamination": "share of rows to flag, in (0, 0.5]",
             "--output": "a .csv with the scores (default: DATA.scores.csv)",
             "--page": "also write an HTML page of the strangest rows",
             "--save": "also write the fitted detector, a .zip",
-            "--seed": "random seed (default: %(default)s)",
-            "--top": "number of rows to print (default: %(default)s)",
+            "--seed": "random seed",
+            "--top": "number of rows to print",
         },
         {
             "detector": {"default": "pca", "choices": list(DETECTORS)},
@@ -281,7 +281,7 @@ COMMANDS = {
         "results and writes them to a page with figures.",
         "keras-likelihood demo --output report",
         {
-            "--output": "folder for the pages (default: %(default)s)",
+            "--output": "folder for the pages",
             "--quick": "train for a few epochs only, to check that everything "
             "runs",
         },

@@ -230,12 +230,13 @@ class ClassifierTask(Task):
         return float(of["nll"].mean()), ece, float(of["accuracy"].mean())
 
     def _points(self, of: Columns) -> list[Point]:
-        at, points = np.minimum(of["confidence"] * _BINS, _BINS - 1), []
-        for bin_ in np.unique(at.astype(int)).tolist():
-            rows = at.astype(int) == bin_
-            x, y = (float(of[name][rows].mean()) for name in self.axes)
-            name = f"{10 * bin_}-{10 * bin_ + 10} %"
-            points.append((name, x, y, int(rows.sum())))
+        bins = functions.reliability_bins(
+            of["accuracy"], of["confidence"], bins=_BINS
+        )
+        points = []
+        for predicted, share, size in np.transpose(bins).tolist():
+            low = 10 * min(int(predicted * _BINS), _BINS - 1)
+            points.append((f"{low}-{low + 10} %", predicted, share, int(size)))
         return points
 
     def _gap_by_chance(self, random: np.random.Generator) -> float:

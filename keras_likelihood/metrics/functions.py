@@ -41,12 +41,25 @@ def binned_error(
     occurred: Any, confidence: Any, weight: Any = None, bins: int = 15
 ) -> float:
     """Calibration error of predicted probabilities `(n,)` of binary events."""
+    predicted, share, size = reliability_bins(
+        occurred, confidence, weight, bins
+    )
+    return float(size @ np.abs(share - predicted) / size.sum())
+
+
+def reliability_bins(
+    occurred: Any, confidence: Any, weight: Any = None, bins: int = 15
+) -> tuple[Array, Array, Array]:
+    """Mean confidence, share of events and weight of the bins with examples."""
     confidence = np.asarray(confidence)
     _check_unit("confidence", confidence)
     weight = as_weight(weight, confidence.shape)
     index = np.clip((confidence * bins).astype(int), 0, bins - 1)
-    gaps = np.bincount(index, weight * (occurred - confidence))
-    return float(np.abs(gaps).sum() / weight.sum())
+    size = np.bincount(index, weight)
+    full = size > 0
+    sums = (np.bincount(index, weight * v) for v in (confidence, occurred))
+    predicted, share = (each[full] / size[full] for each in sums)
+    return predicted, share, size[full]
 
 
 def top_class(y_true: Tensor, probabilities: Any) -> Any:

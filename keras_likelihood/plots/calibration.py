@@ -40,13 +40,10 @@ def plot_reliability(
     if axes is None:
         axes = _new_pairs(1)[0]
     diagram, histogram = axes
-    index = np.clip((confidence * bins).astype(int), 0, bins - 1)
-    size = np.bincount(index, minlength=bins)
-    full = size > 0
-    hits = np.bincount(index, right, minlength=bins)[full]
-    belief = np.bincount(index, confidence, minlength=bins)[full] / size[full]
-    rate = hits / size[full]
-    low, high = _wilson(hits, size[full])
+    belief, rate, size = functions.reliability_bins(
+        right, confidence, bins=bins
+    )
+    low, high = _wilson(rate, size)
     bars = np.maximum([rate - low, high - rate], 0)
     diagram.plot([0, 1], [0, 1], color=_GREY, linewidth=1, zorder=1)
     diagram.vlines(belief, rate, belief, color=_RED, alpha=0.35, linewidth=4)
@@ -60,8 +57,8 @@ def plot_reliability(
     diagram.tick_params(labelbottom=False)
     if title:
         diagram.set_title(title)
-    edges = np.linspace(0, 1, bins + 1)
-    histogram.stairs(size / size.sum(), edges, fill=True, color=_GREY)
+    counts, edges = np.histogram(confidence, bins, (0, 1))
+    histogram.stairs(counts / len(right), edges, fill=True, color=_GREY)
     for label, values, color, dashes in (
         ("mean confidence", confidence, _RED, "-"),
         ("accuracy", right, _BLUE, "--"),
@@ -102,8 +99,7 @@ def _new_pairs(count: int) -> list[Any]:
     return list(zip(*new_axes(2, count, **size, **shared), strict=True))
 
 
-def _wilson(hits: Any, size: Any, z: Any = 1.96) -> Any:
-    rate = hits / size
+def _wilson(rate: Any, size: Any, z: float = 1.96) -> Any:
     centre = (rate + z**2 / (2 * size)) / (1 + z**2 / size)
     half_width = np.sqrt(rate * (1 - rate) / size + z**2 / (4 * size**2))
     half_width = z * half_width / (1 + z**2 / size)

