@@ -144,7 +144,7 @@ class ConformalScores(LikelihoodPrediction):
         self._labels = None if labels is None else list(labels)
         self._sizes = list(sizes)
         options = {"trainable": False, "dtype": "float32"}
-        self.values = self.add_weight(shape, name="scores", **options)
+        self.values = self.add_weight(shape, "zeros", name="scores", **options)
 
     @classmethod
     def holding(

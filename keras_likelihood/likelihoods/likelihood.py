@@ -85,6 +85,13 @@ def _of_the_smaller_tail(
     return ops.where(is_empty, end, tail_quantile(self, log_p, upper))
 
 
+@functools.cache
+def _compiled_quantile(tail_quantile: Any) -> Callable[..., Any]:
+    return compiled_method(
+        functools.partial(_of_the_smaller_tail, tail_quantile)
+    )
+
+
 class Likelihood:
     """A distribution of the target, given a prediction and parameters.
 
@@ -321,7 +328,7 @@ class Likelihood:
         log_p = ops.log(ops.where(tail == 0, 0.25, tail))
         return self.tail_quantile(ops.where(tail == 0, -math.inf, log_p), upper)
 
-    @method(by_row=True, inside=_of_the_smaller_tail)
+    @method(by_row=True, inside=lambda f, *args: _compiled_quantile(f)(*args))
     def tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
         """The value at which a tail has the probability `exp(log_p)`.
 
@@ -335,8 +342,9 @@ class Likelihood:
     def interval(self, coverage: float = 0.9) -> tuple[Tensor, Tensor]:
         """Bounds `(lower, upper)` of the central interval of this coverage."""
         checks.check_coverage(coverage)
-        zeros = ops.zeros_like(self.outcomes_like())
-        log_p = math.log((1 - coverage) / 2) + zeros
+        shape = tuple(self.outcomes_like().shape)
+        log_p = np.full(shape, math.log((1 - coverage) / 2))
+        log_p = ops.convert_to_tensor(log_p, self.prediction.dtype)
         return tuple(
             self.tail_quantile(log_p, ops.convert_to_tensor(upper))
             for upper in (False, True)

@@ -12,6 +12,7 @@ from keras_likelihood.backend.types import Shape, Tensor
 from keras_likelihood.constraints import Identity
 from keras_likelihood.likelihoods.checks import check_argument, check_size
 from keras_likelihood.likelihoods.likelihood import compiled_method
+from keras_likelihood.likelihoods.location_scale import LocationScale
 from keras_likelihood.likelihoods.method_calls import method
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parametrized import Wrapper
@@ -66,9 +67,11 @@ class Mixed(Wrapper):
         log_weights = self.log_weights(self.mixed_axis)
         return ops.logsumexp(log_weights + tails, axis=self.mixed_axis)
 
+    @compiled_method
     def mean(self) -> Tensor:
         return self.averaged(self.inner.mean())
 
+    @compiled_method
     def variance(self) -> Tensor:
         """The mean of the variances plus the variance of the means."""
         return self.averaged(self.inner.variance()) + self.variance_of_means()
@@ -100,13 +103,19 @@ class Mixed(Wrapper):
 
     @compiled_method
     def tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
-        # The quantile lies between the quantiles of the components.
         log_p = log_p + ops.zeros_like(self.outcomes_like())
         upper = ops.logical_and(upper, ops.ones_like(log_p, dtype="bool"))
-        axis = self.mixed_axis
-        tails = (ops.expand_dims(x, axis) for x in (log_p, upper))
-        each = ops.stop_gradient(self.inner.tail_quantile(*tails))
-        low, high = ops.min(each, axis=axis), ops.max(each, axis=axis)
+        axis, start = self.mixed_axis, None
+        if issubclass(self.likelihood, LocationScale):
+            # Quantiles of the components would cost an inversion each.
+            each = self.inner.typical_outcome()
+            start = ops.where(upper, ops.max(each, axis), ops.min(each, axis))
+            low, high = -math.inf, math.inf
+        else:
+            # The quantile lies between the quantiles of the components.
+            tails = (ops.expand_dims(x, axis) for x in (log_p, upper))
+            each = ops.stop_gradient(self.inner.tail_quantile(*tails))
+            low, high = ops.min(each, axis=axis), ops.max(each, axis=axis)
         if self.is_discrete:
             step = self.step
             ends = ops.round(low / step) - 1, ops.round(high / step)
@@ -116,7 +125,13 @@ class Mixed(Wrapper):
         # Interpolated quantiles have no density, so bisection is used.
         nll = ops.zeros_like if self.event_rank else self.nll
         return solve(
-            lambda y: self.log_tail(y, upper), nll, log_p, upper, low, high
+            lambda y: self.log_tail(y, upper),
+            nll,
+            log_p,
+            upper,
+            low,
+            high,
+            start=start,
         )
 
     def edges(self) -> Tensor:

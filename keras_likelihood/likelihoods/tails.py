@@ -6,6 +6,7 @@ from typing import Any
 
 from keras import ops
 
+from keras_likelihood.backend.gradients import with_gradient
 from keras_likelihood.backend.operations import clip
 from keras_likelihood.backend.types import Tensor
 from keras_likelihood.likelihoods.special import floor
@@ -144,11 +145,12 @@ def solve(
     Newton's method on the logarithm of the tail, inside a shrinking bracket.
     The bracket is bisected if a step would leave it, or if the last step did
     not halve the error: where the tail underflows, Newton steps may be tiny.
-    The loop stops when all entries have converged. The last step provides the
+    The loop stops when all entries have converged. A further step provides the
     gradient with respect to `log_p` and everything that `log_tail` depends on.
 
     `log_tail` and `nll` map v to the logarithm of the tail, and to the
-    negative logarithm of the density. `low` and `high` are bounds of v.
+    negative logarithm of the density. `low` and `high` are bounds of v. While
+    one of them is infinite, steps have a limit that grows.
     """
     fixed = ops.stop_gradient(log_p)
     wide = ops.dtype(log_p) == "float64"
@@ -168,31 +170,42 @@ def solve(
 
     def advance(count: Any, v: Any, low: Any, high: Any, *state: Any) -> Any:
         excess, slope = (ops.stop_gradient(x) for x in step(v))
-        size = ops.abs(excess)
+        size, last_size, reach = ops.abs(excess), *state[:2]
         low = ops.where(excess < 0, v, low)
         high = ops.where(excess > 0, v, high)
+        is_wide = ops.logical_or(low == -math.inf, high == math.inf)
+        first = ops.minimum(size / slope, 1 + ops.abs(v))
+        reach = ops.where(reach == 0, first, 8 * reach)
+        left = ops.where(is_wide, v - reach, low)
+        right = ops.where(is_wide, v + reach, high)
         newton = v - excess / slope
-        inside = ops.logical_and(newton > low, newton < high)
-        is_good = ops.logical_and(inside, size < 0.5 * state[0])
-        moved = ops.where(is_good, newton, 0.5 * (low + high))
+        inside = ops.logical_and(newton > left, newton < right)
+        is_good = ops.logical_and(inside, size < 0.5 * last_size)
+        outwards = ops.where(excess < 0, right, left)
+        middle = ops.where(is_wide, outwards, 0.5 * (low + high))
+        moved = ops.where(is_good, newton, middle)
         open_ = ops.logical_and(size > tolerance, ops.abs(moved - v) > 0)
         v = ops.where(open_, moved, v)
-        return count + 1, v, low, high, size, ops.any(open_)
+        return count + 1, v, low, high, size, reach, ops.any(open_)
 
     def is_open(count: Any, *state: Any) -> Tensor:
         return ops.logical_and(state[-1], count < _MOST_STEPS)
 
-    state = (0, v, low, high, zeros + math.inf, ops.any(zeros == 0))
+    state = (0, v, low, high, zeros + math.inf, zeros, ops.any(zeros == 0))
     state = ops.while_loop(is_open, advance, state)
-    v, low, high = (ops.stop_gradient(x) for x in state[1:4])
+    v = ops.stop_gradient(state[1])
     excess, slope = step(v)
     change = excess / slope
-    # Where the density underflows, only the bracket is known. The value
-    # stays inside it, and the gradient is that of the step.
+    # Where the density underflows, only the bracket is known.
     far = ops.stop_gradient(ops.abs(change)) > 0.1 * (1 + ops.abs(v))
-    change = ops.where(far, ops.zeros_like(change), change)
-    fixed = ops.stop_gradient(change)
-    return clip(v - fixed, low, high) - (change - fixed)
+    return _moved(v, ops.where(far, ops.zeros_like(change), -change))
+
+
+_moved = with_gradient(
+    lambda v, change: (v + 0, ()),
+    lambda _, upstream: (lambda: upstream, lambda: upstream),
+)
+"""`v` with the gradient of `v + change`. Compilers omit an unused change."""
 
 
 def solve_count(
