@@ -11,7 +11,8 @@ from keras_likelihood.commands import files, outputs
 from keras_likelihood.commands.console import Progress, callback
 from keras_likelihood.commands.options import DETECTORS
 from keras_likelihood.tables.csv_files import write_csv
-from keras_likelihood.tables.table_files import NumberTable, is_text_table
+from keras_likelihood.tables.number_table import NumberTable
+from keras_likelihood.tables.table_files import is_text_table
 
 
 def run(args: argparse.Namespace) -> None:
@@ -110,8 +111,7 @@ def read_table(path: str) -> tuple[Array, list[str], list[str]]:
     kind = pathlib.Path(path).suffix.lower()
     if kind == ".parquet" or is_text_table(path):
         table = NumberTable(path)
-        rows = np.concatenate(list(table.chunks()))
-        return rows, table.filled_names, table.notes
+        return *table.filled(), table.notes
     if kind != ".npz":
         raise files.UsageError(
             f"The table must be an .npz, a .csv or a .parquet. Received: {path}"

@@ -11,7 +11,8 @@ import numpy as np
 from keras_likelihood.backend.files import Path
 from keras_likelihood.backend.types import Array
 from keras_likelihood.tables.columns import as_numbers, as_words, refuse_nan
-from keras_likelihood.tables.table_files import NumberTable, is_text_table
+from keras_likelihood.tables.number_table import NumberTable
+from keras_likelihood.tables.table_files import is_text_table
 
 
 class CommandError(Exception):
@@ -73,7 +74,7 @@ def read_examples(
     missing = model is None or takes_missing(model)
     if not is_text_table(path):
         return read_arrays(path, ("x", "y"), missing=missing)
-    estimator, target = None, args.target or ""
+    estimator, columns, target = None, None, args.target or ""
     if missing and model is not None:
         from keras_likelihood import tabular
         from keras_likelihood.tables.reading import read_file
@@ -89,10 +90,9 @@ def read_examples(
         names = [column.name for column in estimator.columns_]
         rest = [name for name in columns if name not in names]
         target = target or (rest[0] if len(rest) == 1 else "")
-    table = NumberTable(path, target)
+    table = NumberTable(path, target, columns)
     args.console.say(f"The labels are the column `{table.target}`.")
-    x, cells = table.read()
-    y, words = as_numbers(cells), as_words(cells)
+    x, y, words = table.x, as_numbers(table.y), as_words(table.y)
     data = {"x": x, "y": y, "names": table.names, "table": table}
     if estimator is None:
         for note in table.notes:

@@ -21,7 +21,7 @@ def run(args: argparse.Namespace) -> None:
     target = args.target or names[-1]
     check_target(target, names, f"{args.data}: ")
     console = args.console
-    table = read_file(args.data, console.say)
+    table = read_file(args.data, lambda note: console.say(f"{note}."))
     is_regression = _is_regression(args, table[target])
     if args.likelihood and not is_regression:
         raise UsageError(

@@ -39,7 +39,8 @@ def read_file(
 ) -> dict[str, Array]:
     """Columns of a .csv or .parquet file by name; equal texts are shared.
 
-    `note` is called with a sentence about the texts that mean missing values.
+    `note` is called with sentences, without their full stops, about the texts
+    that mean missing values and about a saved index, which is omitted.
     """
     file = open_table(path)
     names, cells = _join(file.pieces())
@@ -48,8 +49,10 @@ def read_file(
             f"{text or 'empty'} ({count:,})"
             for text, count in sorted(file.missing.items())
         ]
-        note(f"Cells read as missing: {', '.join(texts[:20])}.")
+        note(f"Cells read as missing: {', '.join(texts[:20])}")
     first = int(is_index(names[0], cells[0]))
+    if note and first:
+        note(f"Ignored: {names[0] or 'column 0'} (the saved index)")
     return dict(zip(names[first:], cells[first:], strict=True))
 
 

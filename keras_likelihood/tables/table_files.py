@@ -1,9 +1,8 @@
-"""Opens tables in files, and reads them part by part as numbers."""
+"""Opens tables in files."""
 
 import difflib
-import itertools
 import pathlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from keras_likelihood.backend.extras import extras_for
 from keras_likelihood.backend.files import FileError, Path, open_regular
 from keras_likelihood.backend.types import Array
 from keras_likelihood.tables import csv_files
-from keras_likelihood.tables.columns import Column, learn_column, notes_of
 
 Parts = Iterator[tuple[list[str], list[Array]]]
 """Names and cells of the columns, part by part."""
@@ -105,103 +103,3 @@ def checked_cells(values: Any, name: str) -> Array:
             f"per row. Received: {bad}"
         )
     return cells
-
-
-class NumberTable:
-    """A table as numbers, read part by part.
-
-    Dates are encoded as days since 1970. Texts with at most 20 distinct values
-    are one-hot encoded. A saved index, empty columns and other texts are
-    omitted. The encoding is chosen from the first part, of up to 65,536 rows.
-
-    The column `target` is not encoded; "" means the last column. `notes` list
-    the columns that were encoded, filled or omitted. `names` are the columns of
-    `read`. `filled_names` are the columns of `chunks`, which include indicators
-    of missing values. `pieces` replaces the reader of the path.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        target: str | None = None,
-        pieces: Callable[[], Parts] | None = None,
-    ):
-        self._pieces = pieces or open_table(path).pieces
-        begun = self._pieces()
-        names, cells = first = next(begun)
-        # The first pass continues from here.
-        self._begun: Parts | None = itertools.chain([first], begun)
-        self.target = names[-1] if target == "" else target
-        if self.target is not None:
-            check_target(self.target, names, f"{path}: ")
-        learned = [
-            Column(name, "ignored", note="the saved index")
-            if at == 0 and is_index(name, values)
-            else learn_column(name, values, one_hot=True)
-            for at, (name, values) in enumerate(zip(names, cells, strict=True))
-        ]
-        self._target_at = names.index(self.target) if self.target else -1
-        inputs = [at for at in range(len(names)) if at != self._target_at]
-        self.notes = notes_of(
-            [learned[at] for at in inputs], [cells[at] for at in inputs]
-        )
-        self._columns = {
-            at: learned[at] for at in inputs if learned[at].kind != "ignored"
-        }
-        columns = self._columns.values()
-        if not columns:
-            raise ValueError(
-                f"{path}: no column can be used as numbers. {self.note}"
-            )
-        self.changed = any(column.kind != "number" for column in columns)
-        self.names: list[str] = []
-        self._middles: dict[str, float] = {}
-        for at, column in self._columns.items():
-            column.levels.sort()
-            levels = [f"{column.name} = {level}" for level in column.levels]
-            self.names += levels or [column.name]
-            values = column.encode(cells[at])
-            if not levels and np.isnan(values).any():
-                self._middles[column.name] = float(np.nanmedian(values))
-        gaps = [f"{name} is missing" for name in self._middles]
-        self.filled_names = [*self.names, *gaps]
-
-    @property
-    def note(self) -> str:
-        """All notes as one text."""
-        return " ".join(f"{note}." for note in self.notes)
-
-    def chunks(self) -> Iterator[Array]:
-        """Parts of the table, float64 `(rows, filled_names)`.
-
-        Missing numbers are replaced by the median of their column.
-        """
-        middle = [self._middles.get(name, 0.0) for name in self.names]
-        gaps = [self.names.index(name) for name in self._middles]
-        for cells in self._parts():
-            values = self._encode(cells)
-            gap = np.isnan(values)
-            values = np.where(gap, middle, values)
-            yield np.concatenate([values, gap[:, gaps]], axis=1)
-
-    def read(self) -> tuple[Array, Array]:
-        """The whole table, with NaN for missing cells, and the target."""
-        tables, targets = [], []
-        for cells in self._parts():
-            tables.append(self._encode(cells))
-            targets.append(cells[self._target_at])
-        return np.concatenate(tables), np.concatenate(targets)
-
-    def _parts(self) -> Iterator[list[Array]]:
-        begun, self._begun = self._begun or self._pieces(), None
-        return (cells for _, cells in begun)
-
-    def _encode(self, cells: list[Array]) -> Array:
-        found = []
-        for at, column in self._columns.items():
-            values = column.encode(cells[at])
-            if column.levels:
-                codes = 1 + np.arange(len(column.levels))
-                values = values[:, None] == codes
-            found.append(values)
-        return np.column_stack(found).astype("float64", copy=False)

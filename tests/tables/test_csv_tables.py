@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_likelihood.tables import columns, csv_files
-from keras_likelihood.tables.table_files import NumberTable
+from keras_likelihood.tables.number_table import NumberTable
 
 pytestmark = pytest.mark.one_backend
 
@@ -18,7 +18,7 @@ def table_of(folder, text, encoding="utf-8", **options):
 
 
 def values_of(table):
-    return np.concatenate(list(table.chunks())).tolist()
+    return table.filled()[0].tolist()
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,6 @@ def test_headers_separators_and_indices(tmp_path, text, names, values):
     table = table_of(tmp_path, text)
     assert table.names == names
     assert values_of(table) == values
-    assert values_of(table) == values, "a table can be read twice"
 
 
 LATIN = (
@@ -64,45 +63,40 @@ def test_what_can_be_encoded_is_and_the_rest_is_named(
     table = table_of(tmp_path, LATIN, encoding)
     expected = ["größe", "ort = Bonn", "ort = Köln", "tag", "gehalt"]
     assert table.names == expected
-    assert table.filled_names == [*expected, "gehalt is missing"]
+    assert table.filled()[1] == [*expected, "gehalt is missing"]
     days = 19723.0
     assert values_of(table)[:2] == [
         [1.5, 0, 1, days, 1, 0],
         [2.5, 0, 1, days + 2, 3, 1],
     ]
-    assert np.isnan(table.read()[0][1, 4])
+    assert np.isnan(table.x[1, 4])
     for words in (
-        "Texts: ort (2 different).",
-        "Dates: tag (ISO).",
-        "Ignored: leer (empty), name (4 different texts).",
+        "Texts: ort (2 different)",
+        "Dates: tag (ISO)",
+        "Ignored: leer (empty), name (4 different texts)",
         "With missing values: gehalt",
     ):
-        assert words in table.note
+        assert words in table.notes
 
 
-def test_later_parts_are_read_as_the_first(tmp_path, monkeypatch):
+def test_all_parts_decide_how_a_column_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(csv_files, "PART_ROWS", 64)
     rows = [f"{i},{'ab'[i % 2]}" for i in range(64)]
-    rows += ["nan,c", "x,a", "7,b"]
+    rows += ["nan,7", "x,a", "7,7"]
     table = table_of(tmp_path, "n,t\n" + "\n".join(rows) + "\n")
-    assert values_of(table)[64:] == [[0, 0, 0], [0, 1, 0], [7, 0, 1]]
-
-
-def test_a_later_part_of_plain_numbers_has_the_columns_of_the_first(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setattr(csv_files, "PART_ROWS", 64)
-    rows = ["x,town"] + ["1,Oslo", "2,7"] * 32 + ["3,7"] * 10
-    values = values_of(table_of(tmp_path, "\n".join(rows) + "\n"))
-    assert values[:2] == [[1, 0, 1], [2, 1, 0]]
-    assert values[64:] == [[3, 1, 0]] * 10
+    names = ["n", "t = 7", "t = a", "t = b", "n is missing"]
+    assert table.filled()[1] == names
+    median = np.median([*range(64), 7])
+    last = [[median, 1, 0, 0, 1], [median, 0, 1, 0, 1], [7, 1, 0, 0, 0]]
+    assert values_of(table)[64:] == last
 
 
 def test_cells_that_are_not_numbers_are_said(tmp_path):
     rows = [f"{i},{i * i}" for i in range(40)]
     rows[7] = "7,about 49"
     table = table_of(tmp_path, "a,b\n" + "\n".join(rows) + "\n")
-    assert "`b`" in table.note and "row 7: 'about 49'" in table.note
+    (note,) = [note for note in table.notes if "`b`" in note]
+    assert "row 7: 'about 49'" in note
     assert values_of(table)[7] == [
         7,
         np.median(np.delete(np.arange(40) ** 2, 7)),
@@ -128,7 +122,7 @@ def test_what_cannot_be_used_is_refused(tmp_path, text, words):
 def test_a_target_is_kept_as_text_and_written_back(tmp_path):
     text = "x;kind;y\n1;cat;2\n2;dog;3\n3;cat;4\n"
     table = table_of(tmp_path, text, target="kind")
-    x, labels = table.read()
+    x, labels = table.x, table.y
     assert (table.names, table.target) == (["x", "y"], "kind")
     assert x.tolist() == [[1, 2], [2, 3], [3, 4]]
     assert labels.tolist() == ["cat", "dog", "cat"]

@@ -1,0 +1,75 @@
+"""Tables in files as numbers."""
+
+import numpy as np
+
+from keras_likelihood.backend.files import Path
+from keras_likelihood.backend.types import Array
+from keras_likelihood.tables.columns import learn_column, notes_of
+from keras_likelihood.tables.reading import read_file
+from keras_likelihood.tables.table_files import check_target
+
+
+class NumberTable:
+    """A table in a file as numbers.
+
+    Dates are encoded as days since 1970. Texts with at most 20 distinct values
+    are one-hot encoded. A saved index, empty columns and other texts are
+    omitted.
+
+    Args:
+        path: path of a .csv or .parquet file.
+        target: name of the column that is not encoded; "" means the last.
+        cells: the columns of the file by name, if it was read before.
+
+    Attributes:
+        x: float64 `(rows, names)`, NaN for missing cells.
+        names: names of the columns of `x`.
+        y: the cells of the column `target`, or `None`.
+        notes: sentences on the columns that were encoded, filled or omitted.
+        changed: whether columns other than numbers were encoded.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        target: str | None = None,
+        cells: dict[str, Array] | None = None,
+    ):
+        self.notes: list[str] = []
+        cells = dict(cells or read_file(path, self.notes.append))
+        self.target = [*cells][-1] if target == "" else target
+        self.y = None
+        if self.target is not None:
+            check_target(self.target, [*cells], f"{path}: ")
+            self.y = cells.pop(self.target)
+        columns = [learn_column(k, v, one_hot=True) for k, v in cells.items()]
+        self.notes += notes_of(columns, [*cells.values()])
+        used = [column for column in columns if column.kind != "ignored"]
+        if not used:
+            notes = " ".join(f"{note}." for note in self.notes)
+            raise ValueError(
+                f"{path}: no column can be used as numbers. {notes}"
+            )
+        self.changed = any(column.kind != "number" for column in used)
+        self.names: list[str] = []
+        parts = []
+        for column in used:
+            column.levels.sort()
+            levels = [f"{column.name} = {level}" for level in column.levels]
+            self.names += levels or [column.name]
+            values = column.encode(cells[column.name])
+            if levels:
+                values = values[:, None] == 1 + np.arange(len(levels))
+            parts.append(values)
+        self.x = np.column_stack(parts).astype("float64", copy=False)
+
+    def filled(self) -> tuple[Array, list[str]]:
+        """`x` and `names`, with indicators of missing values.
+
+        Missing numbers are replaced by the median of their column.
+        """
+        gap = np.isnan(self.x)
+        some = np.flatnonzero(gap.any(axis=0))
+        x = np.where(gap, np.nanmedian(self.x, axis=0), self.x)
+        names = [f"{self.names[at]} is missing" for at in some]
+        return np.concatenate([x, gap[:, some]], axis=1), self.names + names
