@@ -13,7 +13,7 @@ from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.conformal import ConformalSets
 from keras_likelihood.likelihoods import Ordinal, Softmax
 from keras_likelihood.metrics.functions import negative_log_likelihood
-from keras_likelihood.tabular import training
+from keras_likelihood.tabular.batches import predict_rows
 from keras_likelihood.tabular.table_estimator import TableEstimator
 
 
@@ -108,7 +108,7 @@ class Classifier(ClassifierMixin, TableEstimator):
     def predict_proba(self, X) -> np.ndarray:  # noqa: N803
         """Probability of each class, `(n, classes)`."""
         x = self.encode(X)
-        p = training.predict_rows(self.model_, x).astype("float64")
+        p = predict_rows(self.model_, x).astype("float64")
         return p / p.sum(axis=1, keepdims=True)
 
     def predict(self, X) -> np.ndarray:  # noqa: N803

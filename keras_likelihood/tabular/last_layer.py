@@ -10,12 +10,13 @@ from keras_likelihood.backend.gradients import value_and_gradient
 from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.ensembles.member_networks import MemberNetworks
 from keras_likelihood.losses import LikelihoodLoss
+from keras_likelihood.tabular.batches import BATCH, in_batches
 
 _STRENGTHS = 10.0 ** -np.arange(8)
 """Penalties, relative to the largest eigenvalue."""
 _SHIFTS = (0.0, -0.1, -0.2, -0.35, -0.5, -0.7)
 """Changes of the scale's bias. A better fit has smaller errors."""
-_TRAINED, _HELD_OUT, _AT_ONCE = 4000, 256, 4096
+_TRAINED, _HELD_OUT = 4000, 256
 _GAIN = 1e-3
 """Smallest improvement of the held-out NLL."""
 
@@ -99,16 +100,8 @@ def _judge(networks: MemberNetworks, loss: LikelihoodLoss) -> Callable:
 
     run = compiled(run)
 
-    def in_batches(raw: Array, y: Array) -> Array:
-        parts = []
-        for start in range(0, len(y), _AT_ONCE):
-            part = slice(start, start + _AT_ONCE)
-            now = np.resize(raw[part], (_AT_ONCE, 1, raw.shape[1]))
-            target = np.resize(y[part], (_AT_ONCE, 1))
-            found = run(
-                *(ops.convert_to_tensor(a, "float32") for a in (now, target))
-            )
-            parts.append(ops.convert_to_numpy(found)[: len(y[part])])
-        return np.concatenate(parts).T.astype("float64")
+    def in_rows(raw: Array, y: Array) -> Array:
+        arrays = (a[:, None].astype("float32") for a in (raw, y))
+        return in_batches(run, *arrays, size=BATCH).T.astype("float64")
 
-    return in_batches
+    return in_rows

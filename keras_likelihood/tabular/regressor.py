@@ -16,7 +16,8 @@ from keras_likelihood.ensembles.ensemble_distribution import (
 from keras_likelihood.likelihoods import Likelihood
 from keras_likelihood.likelihoods.checks import check_argument, to_float64
 from keras_likelihood.tables.columns import as_numbers, refuse_rounding
-from keras_likelihood.tabular import targets, training
+from keras_likelihood.tabular import targets
+from keras_likelihood.tabular.batches import BATCH
 from keras_likelihood.tabular.table_estimator import TableEstimator
 
 _FARTHEST = 1e15
@@ -155,7 +156,7 @@ class Regressor(RegressorMixin, TableEstimator):
             `cdf`, `sample`, `mean`, `variance`, `aleatoric` and `epistemic`.
         """
         x = self.encode(X)
-        return self.model_.predict_distribution(x, batch_size=training.BATCH)
+        return self.model_.predict_distribution(x, batch_size=BATCH)
 
     def interval(self, X, coverage: float = 0.9):  # noqa: N803
         """Calibrated intervals: those of `predict_distribution`.

@@ -10,7 +10,8 @@ from sklearn.preprocessing import StandardScaler
 from keras_likelihood.metrics import functions
 from keras_likelihood.pages.charts import Chart, named, reliability, ticks
 from keras_likelihood.pages.page import Part, Table, write_page
-from keras_likelihood.tabular import targets, training
+from keras_likelihood.tabular import targets
+from keras_likelihood.tabular.batches import predict_rows
 
 
 def write_report(estimator, path) -> str:
@@ -163,7 +164,7 @@ def _columns(estimator):
 
 def _predict(estimator, x):
     """Mean `(n, 1)` or probabilities of encoded rows."""
-    output = training.predict_rows(estimator.model_, x)
+    output = predict_rows(estimator.model_, x)
     return output[0] if isinstance(output, list | tuple) else output
 
 

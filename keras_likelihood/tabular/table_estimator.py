@@ -5,7 +5,6 @@ from typing import Any
 
 import keras
 import numpy as np
-from keras import ops
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_random_state, column_or_1d
 from sklearn.utils.validation import (
@@ -16,7 +15,6 @@ from sklearn.utils.validation import (
 
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.compiled import compiled
-from keras_likelihood.backend.types import Array
 from keras_likelihood.ensembles.member_networks import MemberNetworks
 from keras_likelihood.likelihoods.checks import (
     as_weight,
@@ -28,6 +26,7 @@ from keras_likelihood.tables import columns
 from keras_likelihood.tables import reading as tables
 from keras_likelihood.tables.table_features import TableFeatures, features_of
 from keras_likelihood.tabular import targets, training
+from keras_likelihood.tabular.batches import in_batches
 
 _CALIBRATION_ROWS = 20_000
 """Intervals and sets of a large table are calibrated on a sample."""
@@ -180,7 +179,7 @@ class TableEstimator(BaseEstimator):
             hidden=settings.hidden,
             seed=seed,
         )
-        inputs = _in_batches(features, x)
+        inputs = in_batches(compiled(features), x)
         networks.build((None, inputs.shape[1]))
         networks.adapt(y, weight)
         trained = training.Training(
@@ -290,20 +289,6 @@ class TableEstimator(BaseEstimator):
         from keras_likelihood.tabular.report import write_report
 
         return write_report(self, path)
-
-
-def _in_batches(layer: Any, x: Array) -> Array:
-    """The outputs of a layer, computed in batches of one size."""
-    run = compiled(layer)
-    rows = min(len(x), training.BATCH)
-    parts = []
-    for start in range(0, len(x), rows):
-        batch = x[start : start + rows]
-        missing = rows - len(batch)
-        batch = np.pad(batch, ((0, missing), (0, 0)))
-        found = ops.convert_to_numpy(run(ops.convert_to_tensor(batch)))
-        parts.append(found[: rows - missing])
-    return np.concatenate(parts)
 
 
 def load(path):

@@ -1,8 +1,9 @@
 """Trains the members of an ensemble, each without some of the rows."""
 
 import dataclasses
+import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -11,9 +12,8 @@ from keras import ops
 
 from keras_likelihood.backend.compiled import compiled
 from keras_likelihood.backend.gradients import value_gradient_and_others
-from keras_likelihood.backend.kept_values import keeping_values
 from keras_likelihood.backend.types import Array, Tensor
-from keras_likelihood.ensembles.ensemble import EnsembleLoss, MemberOutputs
+from keras_likelihood.ensembles.ensemble import EnsembleLoss
 from keras_likelihood.ensembles.ensemble_distribution import (
     EnsembleDistribution,
 )
@@ -29,10 +29,9 @@ from keras_likelihood.likelihoods.noisy_labels import FORGETTING
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses import LikelihoodLoss, LocationScaleLoss
 from keras_likelihood.models import LikelihoodModel
+from keras_likelihood.tabular.batches import in_batches
 from keras_likelihood.tabular.last_layer import refit_last_layer
 
-BATCH = 4096
-"""Batch size for prediction."""
 _HELD_OUT = 1024
 """Maximum number of a member's held-out rows that judge its training."""
 _WARMUP = 2
@@ -85,9 +84,10 @@ def deal_rows(
     order = random.permutation(rows)
     if labels is not None:
         order = order[np.argsort(labels[order], kind="stable")]
-    fold = np.empty(rows, int)
+    fold = np.empty(rows, "int32")
     fold[order] = np.arange(rows) % members
-    return (fold[:, None] - np.arange(2 if members >= 6 else 1)) % members
+    each = np.arange(2 if members >= 6 else 1, dtype="int32")
+    return (fold[:, None] - each) % members
 
 
 def loss_of(likelihood: type[Likelihood]) -> LikelihoodLoss:
@@ -131,25 +131,35 @@ class Training:
         self.networks, self.settings, self._random = networks, settings, random
         self._loss = loss_of(networks.likelihood)
         self._weights = networks.trainable_variables
-        self._decays = [
-            settings.weight_decay * ("hidden" in v.name and "kernel" in v.name)
+        is_hidden = [
+            np.full(v.shape[1:], "hidden" in v.name and "kernel" in v.name)
             for v in self._weights
         ]
+        decay = np.concatenate(list(map(np.ravel, is_hidden)))
+        self._decay = (settings.weight_decay * decay).astype("float32")
         members = np.arange(networks.members)
         is_out = (out[:, None] == members[:, None]).any(axis=2)
         self._rows = [np.flatnonzero(~is_out[:, j]) for j in members]
+        self._order = [
+            itertools.chain.from_iterable(
+                map(random.permutation, itertools.repeat(rows))
+            )
+            for rows in self._rows
+        ]
         own = [random.permutation(np.flatnonzero(c)) for c in is_out.T]
         count = min(_HELD_OUT, *map(len, own))
         held_out = np.stack([rows[:count] for rows in own])
         y = y.astype("int32" if networks.classes else "float32")
         self._label_noise = label_noise
-        # Every row starts with a memory, which must be positive.
-        shape: Any = (len(y), networks.classes) if label_noise else (0, 1)
-        memory = np.full((len(members), *shape), 1e-6, "float32")
+        # For each row and member. It starts positive.
+        shape: Any = (y.size * len(members), networks.classes)
+        shape = shape if label_noise else (0, 1)
+        memory = np.full(shape, 1e-6, "float32")
         self._data = features, y, weight.astype("float32"), held_out
         self._round = compiled(self._train_and_judge, whole=True)
-        values = [ops.convert_to_numpy(v) for v in self._weights]
-        zeros = [np.zeros(v.shape, "float32") for v in values]
+        parts = [ops.convert_to_numpy(v) for v in self._weights]
+        values = np.concatenate([v.reshape(len(v), -1) for v in parts], axis=1)
+        zeros = np.zeros_like(values)
         self._state: Any = (np.float32(0), values, zeros, zeros, memory)
         self._best: Any = np.full(len(members), np.inf, "float32"), values
 
@@ -163,7 +173,6 @@ class Training:
         losses: list[float] = []
         size = settings.steps_per_round
         limit = math.ceil(settings.steps / size)
-        batches = self._batches()
         last, stable = 0, 0
         while not last or len(losses) < last:
             done = len(losses)
@@ -171,7 +180,7 @@ class Training:
             rate = np.minimum((at + 1 / size) / _WARMUP, 1.0)
             if last:
                 rate = (last - at) / (last - stable)
-            losses.append(self._one_round(next(batches), rate))
+            losses.append(self._one_round(rate))
             done += 1
             if not last and (done >= limit or _has_converged(losses, settings)):
                 stable, best = done, int(np.argmin(losses)) + 1
@@ -182,9 +191,25 @@ class Training:
                 last = stable + max(2, math.ceil(settings.annealing * done))
             total = last or math.ceil(limit * (1 + settings.annealing))
             on_round(len(losses), total)
-        for variable, value in zip(self._weights, self._best[1], strict=True):
-            variable.assign(value)
+        self.assign(self._best[1])
         return losses
+
+    def assign(self, values: Any) -> None:
+        """Assigns `values`, with a row for each member, to the networks."""
+        parts = self._parts_of(ops.convert_to_numpy(values), np.reshape)
+        for variable, value in zip(self._weights, parts, strict=True):
+            variable.assign(value)
+
+    def _parts_of(
+        self, values: Any, reshape: Callable[..., Any] = ops.reshape
+    ) -> list[Any]:
+        """The weights that `values` hold."""
+        parts, start = [], 0
+        for variable in self._weights:
+            end = start + math.prod(variable.shape[1:])
+            parts.append(reshape(values[:, start:end], variable.shape))
+            start = end
+        return parts
 
     def refit(self) -> None:
         """Refits the last layer, see `refit_last_layer`."""
@@ -194,14 +219,18 @@ class Training:
                 self.networks, self._loss, tuple(data), self._rows, held_out
             )
 
-    def _one_round(self, order: Array, rate: Array) -> float:
-        settings, networks = self.settings, self.networks
-        shape: tuple[int, ...] = (len(order), 0)
-        if settings.dropout:
-            # Equal on all backends, and cheap to compile.
-            shape = len(order), networks.members, settings.batch_size
-            shape = *shape[:1], len(networks.hidden), *shape[1:]
-            shape = *shape, max(networks.hidden)
+    def _one_round(self, rate: Array) -> float:
+        """Trains for one round, and returns the mean held-out loss."""
+        settings, hidden = self.settings, self.networks.hidden
+        steps, batch = settings.steps_per_round, settings.batch_size
+        rows = [
+            np.fromiter(itertools.islice(endless, steps * batch), "int32")
+            for endless in self._order
+        ]
+        order = np.reshape(rows, (-1, steps, batch)).swapaxes(0, 1)
+        # Masks of the dropout are equal on all backends, and cheap to compile.
+        layers = len(hidden) if settings.dropout else 0
+        shape = steps, layers, len(rows), batch, max(hidden)
         bits = self._random.integers(256, size=shape, dtype="uint8")
         rate = (settings.learning_rate * rate).astype("float32")
         self._state, self._best, nll = self._round(
@@ -209,91 +238,77 @@ class Training:
         )
         return float(np.mean(np.minimum(ops.convert_to_numpy(nll), 1e6)))
 
-    def _batches(self) -> Iterator[Array]:
-        """Yields the rows of each step and member of a round."""
-        settings, count = self.settings, self.networks.members
-        size = settings.steps_per_round * settings.batch_size
-        left = [np.zeros(0, int) for _ in range(count)]
-        while True:
-            for member, rows in enumerate(self._rows):
-                while len(left[member]) < size:
-                    more = self._random.permutation(rows)
-                    left[member] = np.concatenate([left[member], more])
-            rows = np.stack([of_member[:size] for of_member in left])
-            left = [of_member[size:] for of_member in left]
-            shape = count, settings.steps_per_round, settings.batch_size
-            yield rows.reshape(shape).transpose(1, 0, 2).astype("int32")
-
     def _train_and_judge(
         self, state: Any, best: Any, data: Any, batches: Any
     ) -> tuple:
         """The state after the steps of a round, the best, and the losses."""
         features, y, weight, held_out = map(ops.convert_to_tensor, data)
         order, rates, bits = map(ops.convert_to_tensor, batches)
+        decay = ops.convert_to_tensor(self._decay)
+        members, noisy = order.shape[1], self._label_noise
 
         def step(i: Tensor, state: Any) -> Any:
-            count, values, m, v, memory = _unflatten(state, len(self._weights))
-            rows, count = order[i], count + 1
+            count, values, m, v, memory = state
+            count = count + 1
             masks = None
             if self.settings.dropout:
                 kept = round(256 * (1 - self.settings.dropout))
                 masks = ops.cast(bits[i] < kept, "float32") * (256 / kept)
-            x, target, counts = (
-                ops.take(a, rows, axis=0) for a in (features, y, weight)
-            )
-            target, counts = ops.transpose(target), ops.transpose(counts)
-            places = _places(rows)
-            old = memory[places[:, 0], places[:, 1]] if self._label_noise else 0
+            x = ops.take(features, order[i], axis=0)
+            rows = ops.transpose(order[i])
+            target, counts = (ops.take(a, rows, axis=0) for a in (y, weight))
+            places = rows * members + ops.arange(members, dtype=rows.dtype)
+            old = ops.take(memory, places, axis=0) if noisy else 0
 
-            def loss(*values: Tensor) -> tuple:
-                output = self.outputs(values, x, masks)
+            def loss(*parts: Tensor) -> tuple:
+                output = self.outputs(parts, x, masks)
                 found = self._loss.distribution(output)
-                if self._label_noise:
-                    shape = ops.shape(output)
-                    past = ops.reshape(old, (shape[1], shape[0], shape[2]))
-                    past = ops.transpose(past, (1, 0, 2))
-                    found = NoisyLabels(output, memory=past)
+                if noisy:
+                    found = NoisyLabels(output, memory=old)
                 each = self._loss.elementwise(found, target)
-                total = ops.sum(each * counts) / rows.shape[1]
-                return total, {"now": found.mean()} if self._label_noise else {}
+                total = ops.sum(each * counts) / rows.shape[0]
+                return total, {"now": found.mean()} if noisy else {}
 
-            _, gradients, others = value_gradient_and_others(loss, values)
-            if self._label_noise:
-                now = ops.transpose(others["now"], (1, 0, 2))
-                now = ops.reshape(now, ops.shape(old))
-                new = (1 - FORGETTING) * old + FORGETTING * now
-                memory = ops.scatter_update(memory, places, new)
-            rate_1 = rates[i] / (1 - ops.power(_FORGET_1, count))
-            unbias_2 = 1 / (1 - ops.power(_FORGET_2, count))
-            for at, g in enumerate(gradients):
-                m[at] = _FORGET_1 * m[at] + (1 - _FORGET_1) * g
-                v[at] = _FORGET_2 * v[at] + (1 - _FORGET_2) * g * g
-                move = m[at] / (ops.sqrt(v[at] * unbias_2) + _EPSILON)
-                decay = 1 - rates[i] * self._decays[at]
-                values[at] = decay * values[at] - rate_1 * move
-            return _flatten(count, values, m, v, memory)
+            _, gradients, others = value_gradient_and_others(
+                loss, self._parts_of(values)
+            )
+            if noisy:
+                new = (1 - FORGETTING) * old + FORGETTING * others["now"]
+                memory = ops.scatter_update(
+                    memory,
+                    ops.reshape(places, (-1, 1)),
+                    ops.reshape(new, (-1, new.shape[-1])),
+                )
+            g = ops.concatenate(
+                [ops.reshape(g, (members, -1)) for g in gradients], axis=1
+            )
+            m = _FORGET_1 * m + (1 - _FORGET_1) * g
+            v = _FORGET_2 * v + (1 - _FORGET_2) * g * g
+            spread = ops.sqrt(v / (1 - ops.power(_FORGET_2, count)))
+            move = m / (1 - ops.power(_FORGET_1, count)) / (spread + _EPSILON)
+            values = values - rates[i] * (decay * values + move)
+            return count, values, m, v, memory
 
-        state = ops.fori_loop(0, order.shape[0], step, _flatten(*state))
-        state = _unflatten(state, len(self._weights))
-        output = self.outputs(state[1], ops.take(features, held_out, axis=0))
+        state = tuple(map(ops.convert_to_tensor, state))
+        state = ops.fori_loop(0, order.shape[0], step, state)
+        values = state[1]
+        x = ops.take(features, held_out, axis=0)
+        output = self.outputs(self._parts_of(values), x)
         target, counts = (
             ops.take(a, ops.transpose(held_out), axis=0) for a in (y, weight)
         )
         nll = self._loss.distribution(output).nll(target)
         nll = ops.sum(nll * counts, axis=0) / ops.sum(counts, axis=0)
         nll = ops.where(ops.isfinite(nll), nll, 1e30)
-        is_better = ops.less(nll, best[0])[:, None, None]
-        kept = [
-            ops.where(is_better, new, old)
-            for new, old in zip(state[1], best[1], strict=True)
-        ]
+        is_better = ops.less(nll, best[0])[:, None]
+        kept = ops.where(is_better, values, best[1])
         return state, (ops.minimum(nll, best[0]), kept), nll
 
     def outputs(
-        self, values: Any, x: Tensor, masks: Tensor | None = None
+        self, parts: Any, x: Tensor, masks: Tensor | None = None
     ) -> Any:
         """Outputs of the networks with given values of their weights."""
-        pairs = list(zip(self._weights, values, strict=True))
+        pairs = list(zip(self._weights, parts, strict=True))
         with keras.StatelessScope(state_mapping=pairs):
             return self.networks(x, masks=masks)
 
@@ -310,46 +325,19 @@ class Training:
         a row, the others are for one of these members each, if there are two.
         """
         likelihood = self._loss.likelihood
+
+        @compiled
+        def run(parts: Any, x: Tensor, y: Tensor, chosen: Tensor) -> dict:
+            outputs = self.outputs(parts, x)
+            return evaluate(distribution_by(likelihood, outputs, chosen), y)
+
+        parts = [ops.convert_to_tensor(v) for v in self._weights]
         # A member is the mixture of itself and itself.
-        chosen = [out, *(np.repeat(c[:, None], 2, axis=1) for c in out.T)]
-        chosen = chosen[-1:] if out.shape[1] == 1 else chosen
-
-        def run(values: Any, x: Tensor, y: Tensor, chosen: Tensor) -> dict:
-            every = keras.tree.map_structure(
-                lambda v: ops.concatenate([v] * count), self.outputs(values, x)
-            )
-            found = distribution_by(likelihood, every, chosen)
-            return evaluate(found, ops.concatenate([y] * count))
-
-        count = len(chosen)
-        values = [ops.convert_to_tensor(v) for v in self._weights]
-        arrays = x, y, np.concatenate(chosen).astype("int32")
-        found = compiled(run)(values, *map(ops.convert_to_tensor, arrays))
-        found = keras.tree.map_structure(ops.convert_to_numpy, found)
+        chosen = [np.repeat(c[:, None], 2, axis=1) for c in out.T]
         return [
-            {
-                name: v[k * len(x) : (k + 1) * len(x)]
-                for name, v in found.items()
-            }
-            for k in range(count)
+            in_batches(lambda *rows: run(parts, *rows), x, y, some)
+            for some in ([out] if out.shape[1] > 1 else []) + chosen
         ]
-
-
-def _flatten(count: Any, values: Any, m: Any, v: Any, memory: Any) -> tuple:
-    return tuple(map(ops.convert_to_tensor, (count, *values, *m, *v, memory)))
-
-
-def _unflatten(state: Any, size: int) -> tuple:
-    count, *rest, memory = state
-    parts = [list(rest[at * size : (at + 1) * size]) for at in range(3)]
-    return count, *parts, memory
-
-
-def _places(rows: Tensor) -> Tensor:
-    """Pairs of a member and a row, for rows `(members, batch)`."""
-    members = ops.arange(rows.shape[0], dtype=rows.dtype)
-    members = ops.broadcast_to(members[:, None], rows.shape)
-    return ops.stack([ops.ravel(members), ops.ravel(rows)], axis=1)
 
 
 def _has_converged(losses: list[float], settings: Settings) -> bool:
@@ -359,12 +347,6 @@ def _has_converged(losses: list[float], settings: Settings) -> bool:
         return False
     before = np.mean(losses[-2 * count : -count])
     return bool(np.mean(losses[-count:]) > before - settings.tolerance)
-
-
-def predict_rows(model: keras.Model, x: Array) -> Any:
-    """`predict` in large batches."""
-    with keeping_values(model):
-        return model.predict(x, batch_size=BATCH, verbose=0)
 
 
 def distribution_by(
@@ -389,19 +371,17 @@ def distribution_by(
 def joined(features: keras.Layer, networks: MemberNetworks) -> LikelihoodModel:
     """The trained members as one model whose output is their mixture."""
     inputs = keras.Input((len(features.columns),), name="table")
-    prediction, parameters = split_output(networks(features(inputs)))
-    members = _members([prediction, *parameters])
+    member, parameters = split_output(networks(features(inputs)))
     loss = loss_of(networks.likelihood)
-    together = MemberOutputs(loss.likelihood, name="joint_output")(members)
-    found = LikelihoodModel(inputs, together, name="table_model")
-    found.compile("adam", loss=EnsembleLoss(loss, len(members)))
+    if networks.classes:
+        # Logarithms of the mean probabilities.
+        pooled = ops.logsumexp(ops.log_softmax(member, axis=-1), axis=1)
+        pooled -= math.log(networks.members)
+        member = keras.layers.Flatten(name="member")(member)
+    else:
+        pooled = ops.mean(member, axis=1, keepdims=True)
+    found = LikelihoodModel(
+        inputs, (pooled, member, *parameters), name="table_model"
+    )
+    found.compile("adam", loss=EnsembleLoss(loss, networks.members))
     return found
-
-
-def _members(values: list) -> list:
-    """Outputs of members, of `(n, members)` or `(n, members, classes)`."""
-    members = range(values[0].shape[1])
-    if len(values[0].shape) == 3:
-        return [values[0][:, j] for j in members]
-    found = [tuple(v[:, j : j + 1] for v in values) for j in members]
-    return found if len(values) > 1 else [output for (output,) in found]

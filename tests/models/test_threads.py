@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import keras_likelihood as kl
-from keras_likelihood.tabular.training import predict_rows
+from keras_likelihood.tabular.batches import predict_rows
 
 
 def in_threads(function, count=4, times=5):

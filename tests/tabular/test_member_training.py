@@ -35,9 +35,7 @@ def test_a_member_keeps_its_best_round_on_rows_it_did_not_train_on():
     rounds = []
 
     def on_round(done, total):
-        values = trained._state[1]
-        for variable, value in zip(trained._weights, values, strict=True):
-            variable.assign(value)
+        trained.assign(trained._state[1])
         rounds.append(held_out_nll())
 
     trained.run(on_round)
