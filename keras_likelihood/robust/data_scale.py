@@ -19,7 +19,7 @@ from keras_likelihood.robust import starts
 
 RANGE = (0.5, 30.0)
 """Bounds of a learned restraint."""
-_SCREENING_RESTRAINT = 1.0
+_FIRST_RESTRAINT = 1.0
 _SQRT_TWO_PI = np.sqrt(2 * np.pi)
 
 
@@ -103,8 +103,8 @@ class Problem(starts.Rows):
 def solve(problem: Problem, rng: np.random.RandomState) -> Solution:
     """The minimum of the objective.
 
-    On a sample of the rows, a minimum is found from each of several planes,
-    and the one with the smallest trimmed squares is chosen. Outliers cannot
+    Of several planes through a sample of the rows, the one with the smallest
+    trimmed squares is the start. Outliers cannot
     change this choice if they are fewer than half of the rows. With the
     objective itself, a third of the rows could. If the floor depends on x,
     least squares is another start, and the smaller objective is chosen.
@@ -120,36 +120,18 @@ def solve(problem: Problem, rng: np.random.RandomState) -> Solution:
     if problem.freedom == 0 or is_plain:
         return plain
     sample = problem.screened(rng)
-    # The restraint is fixed here. From a bad start a learned one would treat
-    # all rows as inliers, and the start would become a minimum.
-    planes, _ = _reweight(sample, sample.find_planes(rng))
-    best = starts.trimmed(sample.squares(planes), sample.weight)[1].argmin()
-    planes, floor2 = _reweight(problem, planes[[best]])
-    restraint = problem.restraint or _SCREENING_RESTRAINT
-    begin = Solution(
-        planes[0], plain.slopes, np.log(floor2[0, 0]) / 2, restraint
-    )
+    planes = sample.find_planes(rng)
+    _, cost = starts.trimmed(sample.squares(planes), sample.weight)
+    plane = planes[cost.argmin()]
+    middle = starts.weighted_median(problem.squares(plane), problem.weight)
+    floor2 = max(starts.MIDDLE * middle, problem.lowest_variance)
+    restraint = problem.restraint or _FIRST_RESTRAINT
+    begin = Solution(plane, plain.slopes, np.log(floor2) / 2, restraint)
     found = _polish(problem, begin)
     if problem.decay is None:
         return found
     others = found, _polish(problem, plain)
     return min(others, key=lambda at: problem.objective(at)[0])
-
-
-def _reweight(
-    problem: Problem, planes: Array, steps: int = 12
-) -> tuple[Array, Array]:
-    """Planes `(s, p)` and squared floors `(s, 1)`. The cost never increases."""
-    weight, a = problem.weight, 1 + _SCREENING_RESTRAINT
-    squares = problem.squares(planes)
-    floor2 = starts.MIDDLE * starts.weighted_median(squares, weight)[:, None]
-    for _ in range(steps):
-        floor2 = np.maximum(floor2, problem.lowest_variance)
-        pull = weight * influence(squares / floor2, a)
-        planes = starts.weighted_least_squares(problem.x, problem.y, pull)
-        squares = problem.squares(planes)
-        floor2 = (pull * squares).sum(axis=1, keepdims=True) / problem.freedom
-    return planes, np.maximum(floor2, problem.lowest_variance)
 
 
 def _polish(problem: Problem, start: Solution) -> Solution:
