@@ -50,8 +50,7 @@ def solve_subspace(
         squares = squared_distances(x, mean, basis).sum()
         cells = max(across, 1) * max(len(x) - components - 1, 1)
         return mean, basis, max(np.sqrt(squares / cells), least)
-    begin: list[tuple[Any, ...]] = [(mean, basis), _spherical(x, components)]
-    begin += _through_subsets(x, components, rng)
+    begin = [(mean, basis), *_through_subsets(x, components, rng)]
     reached = [_descend(x, at, restraint, least) for at in begin]
     medians = [np.median(squared_distances(x, *at[:2])) for at in reached]
     return reached[np.argmin(medians)]
@@ -69,16 +68,6 @@ def _principal(x: Array, weight: Array, components: int) -> tuple[Array, Array]:
     # As in scikit-learn, the largest entry is positive.
     largest = np.abs(basis).argmax(axis=1, keepdims=True)
     return mean, basis * np.sign(np.take_along_axis(basis, largest, axis=1))
-
-
-def _spherical(x: Array, components: int) -> tuple[Array, Array]:
-    """Principal directions of the rows scaled to unit length."""
-    center = np.median(x, axis=0)
-    length = np.linalg.norm(x - center, axis=1)
-    weight = 1 / np.maximum(length, 1e-9 * length.max() + 1e-150) ** 2
-    rows = np.sqrt(weight)[:, None] * (x - center)
-    rows = np.vstack([rows, -rows])
-    return center, _principal(rows, np.ones(len(rows)), components)[1]
 
 
 def _through_subsets(
