@@ -52,10 +52,7 @@ class Beta(Likelihood):
         return mean * self.concentration, rest * self.concentration
 
     def nll(self, y: Tensor) -> Tensor:
-        """Negative log-likelihood of `y` in (0, 1), NaN for other values."""
-        nll = ops.log(y) + ops.log1p(-y) + self._log_odds_nll(y, 1 - y)
-        is_mean = (self.prediction >= 0) & (self.prediction <= 1)
-        return self._or_nan(nll, is_mean)
+        return ops.log(y) + ops.log1p(-y) + self._log_odds_nll(y, 1 - y)
 
     def _log_odds_nll(self, y: Tensor, rest: Tensor) -> Tensor:
         """NLL of the log-odds of y, given y and 1 - y."""

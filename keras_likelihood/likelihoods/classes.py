@@ -43,7 +43,6 @@ class Bernoulli(Likelihood):
         return self.prediction / self.temperature
 
     def nll(self, y: Tensor) -> Tensor:
-        """Negative log-likelihood of `y` in [0, 1], NaN for other values."""
         return ops.softplus(self.logits) - y * self.logits
 
     @classmethod
@@ -268,7 +267,6 @@ class Ordinal(Parametrized):
         return ops.sum(ops.where(chosen, values, 0.0), axis=-1)
 
     def nll(self, y: Tensor) -> Tensor:
-        """Negative log-likelihood of class numbers, NaN for other values."""
         return self._pick(self._nll_of_classes(), y)
 
     @method()

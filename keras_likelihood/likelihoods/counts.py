@@ -23,18 +23,13 @@ from keras_likelihood.likelihoods.tails import log_add, solve_count
 class CountLikelihood(MeanLikelihood):
     """A distribution of counts 0, 1, 2, ... whose mean is the prediction.
 
-    A subclass defines `count_nll` (of whole `y >= 0`), `count_log_tails` (logs
+    A subclass defines `nll` (of whole `y >= 0`), `count_log_tails` (logs
     of `P(Y <= y)` and `P(Y > y)`), `variance`, `information` and `sample`.
     """
 
     is_discrete = True
     support = (0.0, math.inf)
     allowed = "whole numbers >= 0"
-
-    def nll(self, y: Tensor) -> Tensor:
-        """Negative log-likelihood of counts, NaN for other values."""
-        nll = self.count_nll(y)
-        return self._or_nan(nll, self.prediction >= 0)
 
     def log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
         below, above = self.count_log_tails(clip(floor(y), 0.0, 1e30))
@@ -68,7 +63,7 @@ class Poisson(CountLikelihood):
 
     parameters = ()
 
-    def count_nll(self, y: Tensor) -> Tensor:
+    def nll(self, y: Tensor) -> Tensor:
         # Up to a factor y it is a gamma density.
         positive = ops.where(y > 0, y, ops.ones_like(y))
         nll = ops.log(positive) - incomplete.log_gamma_density(
@@ -117,7 +112,7 @@ class NegativeBinomial(CountLikelihood):
     def _dispersion(self) -> Tensor:
         return clip(self.dispersion, 1e-12, 1e12)
 
-    def count_nll(self, y: Tensor) -> Tensor:
+    def nll(self, y: Tensor) -> Tensor:
         r, odds = 1 / self._dispersion, self._dispersion * self._mean
         # Up to a factor y it is a beta density.
         positive = ops.where(y > 0, y, ops.ones_like(y))
@@ -195,11 +190,11 @@ class ZeroInflated(Wrapper, CountLikelihood):
         """The distribution of the counts without the additional zeros."""
         return self._around(self._mean / (1 - self._zero))
 
-    def count_nll(self, y: Tensor) -> Tensor:
+    def nll(self, y: Tensor) -> Tensor:
         inner, zero = self.inner, self._zero
-        p = ops.exp(-inner.count_nll(ops.zeros_like(y)))
+        p = ops.exp(-inner.nll(ops.zeros_like(y)))
         positive = ops.where(y > 0, y, ops.ones_like(y))
-        above_zero = inner.count_nll(positive) - ops.log1p(-zero)
+        above_zero = inner.nll(positive) - ops.log1p(-zero)
         return ops.where(y > 0, above_zero, -ops.log(zero + (1 - zero) * p))
 
     def count_log_tails(self, y: Tensor) -> tuple[Tensor, Tensor]:

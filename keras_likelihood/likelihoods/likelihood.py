@@ -49,12 +49,16 @@ def compiled_method(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _of_possible_targets(nll: Any, self: Any, y: Tensor) -> Tensor:
-    """`nll(y)`, or NaN for impossible targets."""
+    """`nll(y)`, or NaN for impossible targets and predictions."""
     is_real = self.support == (-math.inf, math.inf) and not self.is_discrete
     if self.takes_bounds or is_real:
         return nll(self, y)
     possible = self.is_possible(y)
     value = nll(self, ops.where(possible, y, self.typical_outcome()))
+    if constraint := self.prediction_constraint:
+        # A constraint may stay away from 0, which is still allowed.
+        p, low = self.prediction, np.floor(constraint.low)
+        possible = possible & (p >= low) & (p <= constraint.high)
     return self._or_nan(value, possible)
 
 

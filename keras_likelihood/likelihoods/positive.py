@@ -66,8 +66,7 @@ class PositiveLikelihood(MeanLikelihood):
         return log_ratio + ops.stop_gradient(digits)
 
     def nll(self, y: Tensor) -> Tensor:
-        nll = self.ratio_nll(self._log_ratio(y)) + ops.log(self._mean)
-        return self._or_nan(nll, self.prediction >= 0)
+        return self.ratio_nll(self._log_ratio(y)) + ops.log(self._mean)
 
     def log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
         return self.ratio_log_tail(self._log_ratio(y), upper)

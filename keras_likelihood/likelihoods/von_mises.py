@@ -68,12 +68,9 @@ class VonMises(Likelihood):
 
         return width, nll
 
-    def log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
-        return self._log_tail(wrapped(self._angle(y)), upper)
-
     @compiled_method
-    def _log_tail(self, angle: Tensor, upper: Tensor) -> Tensor:
-        """`log_tail` of an angle in [-pi, pi] relative to the prediction."""
+    def log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
+        angle = wrapped(self._angle(y))
         width, nll = self._line()
         cosine = trigonometric("sin", 0.5 * (math.pi - ops.abs(angle)))
         tangent = trigonometric("sin", 0.5 * angle) / clip(cosine, 1e-25, 1.0)
