@@ -94,7 +94,7 @@ def test_units_of_columns_in_tables(rng, factor):
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("unit", [1e-300, 1e-160, 1.0, 1e160, 1e300])
+@pytest.mark.parametrize("unit", [1e-100, 1.0, 1e100])
 @pytest.mark.parametrize("kind", ["noise", "constant", "zeros", "repeated"])
 def test_principal_components_of_any_data(rng, unit, kind):
     x = rng.normal(size=(20, 4))

@@ -22,11 +22,6 @@ from keras_likelihood.robust.scale_regressors import check_options
 _SUBSETS, _SCREENING_ROWS, _KEEP = 100, 300, 3
 
 
-def _exponent(x: Array) -> int:
-    """Exponent of the power of two above the largest absolute value."""
-    return int(np.frexp(np.abs(x).max())[1])
-
-
 def squared_distances(x: Array, mean: Array, basis: Array) -> Array:
     """Squared distances of the rows of x to the subspace, `(n,)`."""
     centred = x - mean
@@ -184,25 +179,19 @@ class RobustPCA(
         )
         check_seed("random_state", self.random_state)
         rng = check_random_state(self.random_state)
-        # Squares of values of any size stay finite in this unit.
-        exponent = _exponent(X)
-        unit = np.ldexp(X, -exponent)
         with one_blas_thread():
-            mean, self.components_, floor = solve_subspace(
-                unit, self.n_components, self.restraint, self.floor, rng
+            self.mean_, self.components_, self.floor_ = solve_subspace(
+                X, self.n_components, self.restraint, self.floor, rng
             )
-        self.mean_ = np.ldexp(mean, exponent)
-        self.floor_ = float(np.ldexp(floor, exponent))
         self.scale_ = self._scales(X)
         weight = (self.floor_ / self.scale_) ** 2 if self.floor_ else np.ones(n)
         tiny = np.finfo("float64").tiny
         freedom = max(weight.sum() - 1, tiny)
-        centred = unit - mean
+        centred = X - self.mean_
         variance = weight @ (centred @ self.components_.T) ** 2 / freedom
         total = max((weight @ centred**2).sum() / freedom, tiny)
+        self.explained_variance_ = variance
         self.explained_variance_ratio_ = variance / total
-        with np.errstate(over="ignore"):
-            self.explained_variance_ = np.ldexp(variance, 2 * exponent)
         return self
 
     def _along(self, x: Array) -> Array:
@@ -227,11 +216,9 @@ class RobustPCA(
 
     def _scales(self, x: Array) -> Array:
         across = x.shape[1] - len(self.components_)
-        exponent = _exponent(x)
-        unit, mean = np.ldexp(x, -exponent), np.ldexp(self.mean_, -exponent)
-        squares = squared_distances(unit, mean, self.components_)
+        squares = squared_distances(x, self.mean_, self.components_)
         scale = np.sqrt(squares / (across + self.restraint))
-        return np.maximum(self.floor_, np.ldexp(scale, exponent))
+        return np.maximum(self.floor_, scale)
 
     @property
     def _n_features_out(self) -> int:

@@ -6,7 +6,6 @@ import keras
 import numpy as np
 import pytest
 
-import keras_likelihood as kl
 from keras_likelihood import cli
 from keras_likelihood.commands.options import RECALIBRATORS
 from tests.refusals import refusal
@@ -49,18 +48,6 @@ def test_model_table_and_file(tmp_path, capsys):
         x, verbose=0
     )
     np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-5)
-
-
-def test_ordered_classes_are_classes(tmp_path, capsys):
-    x, _, y = arrays(60)
-    inputs = keras.Input((4,))
-    model = kl.LikelihoodModel(inputs, keras.layers.Dense(1)(inputs))
-    model.compile("sgd", loss=kl.losses.OrdinalLoss(3))
-    model.save(tmp_path / "model.keras")
-    np.savez(tmp_path / "val.npz", x=x, y=y)
-    data = ("--data", tmp_path / "val.npz", "--method", "global")
-    assert call(tmp_path / "model.keras", *data) == 0
-    assert "accuracy" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -134,29 +121,6 @@ def test_outputs_have_the_name_they_were_given(tmp_path, capsys):
     (tmp_path / "out.npz").write_text("old")
     assert "--output: the file exists" in words("out.npz")
     assert (tmp_path / "out.npz").read_text() == "old"
-
-
-@pytest.mark.parametrize("case", ["one_hot", "sequences", "vector"])
-def test_shapes_that_mean_the_same_give_equal_scores(case, tmp_path, capsys):
-    _, logits, y = arrays()
-    if case == "vector":
-        logits, y = logits[:, :1], (y == 0).astype(int)
-    shaped = {
-        "one_hot": (logits, np.eye(3, dtype=int)[y]),
-        "sequences": (logits.reshape(50, 3, -1), y.reshape(50, 3)),
-        "vector": (logits[:, 0], y),
-    }[case]
-    printed = []
-    for name, (z, labels) in {"plain": (logits, y), "other": shaped}.items():
-        path = tmp_path / f"{name}.npz"
-        np.savez(path, logits=z, y=labels)
-        call("--data", path, "--test", path, "--method", "global")
-        *lines, next_step = capsys.readouterr().out.splitlines()
-        assert name in next_step
-        printed.append([line.split()[:4] for line in lines[:3]])
-        assert "Nothing was written. Use --output to write the result." in lines
-    assert printed[0] == printed[1]
-    assert [line[0] for line in printed[0]] == ["method", "none", "global"]
 
 
 def test_bad_data_are_refused_in_one_line(tmp_path, capsys):
