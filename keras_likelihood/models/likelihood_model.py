@@ -18,7 +18,7 @@ from keras_likelihood.backend.private import (
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.data_parameters.indexed import indices
 from keras_likelihood.likelihoods.output import split_output
-from keras_likelihood.models import fit_arguments, own_callbacks
+from keras_likelihood.models import fit_arguments
 from keras_likelihood.models.adapted_heads import (
     adapt_heads,
     refuse_other_head,
@@ -138,7 +138,7 @@ class LikelihoodModel(LikelihoodStep):
         self.loss_parameters.replace({}, {})
         if outputs is not None:
             self._adopt(outputs)
-        own_callbacks.expect_learned_scales(self)
+        fit_arguments.expect_learned_scales(self)
 
     def get_compile_config(self) -> Any:
         config = super().get_compile_config()
@@ -221,7 +221,7 @@ class LikelihoodModel(LikelihoodStep):
             self._check_targets(*validation[1:])
             if validation[0] is not given.get("x"):
                 fit_arguments.refuse_new_rows(validation[1])
-        own_callbacks.add_own_callbacks(self, given)
+        fit_arguments.add_own_callbacks(self, given)
         if own:
             named = ("x", "y", "sample_weight", "class_weight")
             values = fit_arguments.standardize_weights(*map(given.get, named))
@@ -248,7 +248,7 @@ class LikelihoodModel(LikelihoodStep):
         if own:
             given = fit_arguments.standardize_weights(*given)
         self._check_targets(*given[1:3])
-        own_callbacks.check_counted(self)
+        fit_arguments.check_counted(self)
         fit_arguments.build_optimizer(self)
         logs = super().train_on_batch(*given, **kwargs)
         for parameter in own:

@@ -104,6 +104,7 @@ class LearnScales(keras.callbacks.Callback):
         self._step = self._due = 0
         self._learns: tuple[Any, ...] = ()
         self._weights: list[Any] = []
+        self._groups: list[ScaleGroup] = []
         self._slopes: HeldOutSlopes | None = None
         self._announced: str | None = None
         self._chosen_with: Any = None
@@ -132,12 +133,9 @@ class LearnScales(keras.callbacks.Callback):
         A tenth of the rows is held out if the model needs them and has none.
         """
         names = ("x", "y", "sample_weight")
-        rows, split = (
-            tuple(map(given.get, names)),
-            given.get("validation_split"),
-        )
+        rows, share = tuple(map(given.get, names)), self.share
         held_out, source = given.get("validation_data"), "validation rows"
-        share = self.share
+        split = given.get("validation_split")
         if not (share or split) and held_out is None and self.held_out is None:
             share = 0.1 if _needs_held_out_rows(model) else None
         if share and is_arrays(rows[0]):
@@ -176,7 +174,7 @@ class LearnScales(keras.callbacks.Callback):
         steps = self._epoch_steps = params.get("steps")
         self._total_steps = steps and steps * params.get("epochs", 1)
         self._begun = self._offset = self._step
-        self._groups: list[list[int]] = []
+        self._moves = False
         if not weights:
             return
         readable = self._rows or self._held_out
@@ -189,9 +187,11 @@ class LearnScales(keras.callbacks.Callback):
         if [*map(id, learns)] != [*map(id, self._learns)]:
             self._learns, self._weights, self._due = learns, weights, 0
             self._slopes, self._chosen_with = None, None
-            self._steps = [RMSPropStep() for _ in weights]
-        self._scales = [to_float64(w.regularizer.scale()) for w in weights]
-        self._terms = max(float(to_float64(weights[0].regularizer.terms)), 1.0)
+            groups: dict[Any, list[int]] = {}
+            for i, prior in enumerate(w.regularizer for w in weights):
+                key = type(prior) if prior.group == "model" else i
+                groups.setdefault(key, []).append(i)
+            self._groups = [ScaleGroup(weights, g) for g in groups.values()]
         self._choose_rows(per_row)
 
     def _choose_rows(self, per_row: float) -> None:
@@ -202,6 +202,7 @@ class LearnScales(keras.callbacks.Callback):
                 self._slopes = HeldOutSlopes(model, weights, per_row, self.seed)
             self._slopes.use_rows(held_out)
             self._start(self._source)
+            self._moves = True
             # A fit of unknown length has a move every 16 steps.
             total = self._total_steps
             self._pause = max(total // _MOVES, 8) if total else 16
@@ -216,7 +217,6 @@ class LearnScales(keras.callbacks.Callback):
             weights[0].regularizer.source = "leave-one-out, all rows"
             return
         self._start("")
-        self._groups = []
         warnings.warn(
             "The scales of the regularizers of "
             f"{[w.path for w in weights]} are not learned, because there are "
@@ -226,25 +226,10 @@ class LearnScales(keras.callbacks.Callback):
         )
 
     def _start(self, source: str) -> None:
-        """Groups the weights whose scales are chosen together, and starts."""
-        groups: dict[Any, list[int]] = {}
-        for i, weight in enumerate(self._weights):
-            prior = weight.regularizer
-            prior.source = source
-            key = type(prior) if prior.group == "model" else i
-            groups.setdefault(key, []).append(i)
-        self._groups = [*groups.values()]
+        for weight in self._weights:
+            weight.regularizer.source = source
         for group in self._groups:
-            weights = [self._weights[i] for i in group]
-            scales = [self._scales[i] for i in group]
-            if started := starting_scales(weights, scales, self._terms):
-                self._set_scales(group, started)
-
-    def _set_scales(self, group: list[int], scales: list[Array]) -> None:
-        for i, scale in zip(group, scales, strict=True):
-            # Reading it back would wait until an accelerator ends its steps.
-            self._scales[i] = scale
-            self._weights[i].regularizer.set_scale(scale)
+            group.start()
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         # A callback with `on_train_batch_end` would make Keras read the loss
@@ -261,7 +246,7 @@ class LearnScales(keras.callbacks.Callback):
             prior.history.append(float(np.median(prior.strength())))
 
     def _move_if_due(self) -> None:
-        if not self._groups or self._step < self._due or self._slopes is None:
+        if not self._moves or self._step < self._due or self._slopes is None:
             return
         # Reading `model` brings the variables up to date on JAX.
         _ = self.model
@@ -272,12 +257,8 @@ class LearnScales(keras.callbacks.Callback):
                 1 - 0.5 * done / (self._total_steps or math.inf)
             )
             self._note_freedom(measured)
-            for step, group in zip(self._steps, self._groups, strict=False):
-                prior = self._weights[group[0]].regularizer
-                scales = [self._scales[i] for i in group]
-                slopes = [measured.slopes[i] for i in group]
-                scales = next_scales(prior, scales, slopes, step, rate)
-                self._set_scales(group, scales)
+            for group in self._groups:
+                group.move(measured.slopes, rate)
         # The scales change most at the beginning.
         self._due = self._step + min(max(self._step, 16), self._pause)
 
@@ -342,54 +323,57 @@ def _as_rows(part: Any, seed: int, least_parts: int) -> Rows | None:
     return Rows(*parts, seed=seed)
 
 
-class RMSPropStep:
-    """Steps of RMSProp: `rate * slope / sqrt(mean square of slopes)`."""
+class ScaleGroup:
+    """Weights whose scales are chosen together.
 
-    def __init__(self) -> None:
+    Args:
+        weights: all weights.
+        members: places of those of the group.
+    """
+
+    def __init__(self, weights: list[Any], members: list[int]) -> None:
+        self._weights, self._members = [weights[i] for i in members], members
+        self._prior = self._weights[0].regularizer
         self._count, self._square = 0, 0.0
 
-    def __call__(self, slope: Any, rate: float) -> Any:
+    def start(self) -> None:
+        """Sets the initial scales, unless they were set before.
+
+        Too weak a start lets a network memorize its training rows before the
+        strength has grown.
+        """
+        priors = [weight.regularizer for weight in self._weights]
+        self._scales = [to_float64(prior.scale()) for prior in priors]
+        was_set = not all(np.all(scale == 1.0) for scale in self._scales)
+        if self._prior.initial_scale or was_set:
+            return
+        start = (START * max(float(to_float64(priors[0].terms)), 1.0)) ** -0.5
+        if self._prior.order == 1:
+            # L1 pulls the initial weights as strongly as L2.
+            sizes = [np.abs(to_float64(w)).mean() for w in self._weights]
+            sizes = [size for size in sizes if size > 0]
+            start = start**2 / np.mean(sizes) if sizes else start
+        self._set([np.full_like(scale, start) for scale in self._scales])
+
+    def move(self, slopes: list[Array], rate: float) -> None:
+        """A step of RMSProp of the strength along the held-out NLL."""
+        order = self._prior.order
+        members = zip(self._members, self._scales, strict=True)
+        products = [slopes[i] * scale**-order for i, scale in members]
+        if not all(np.isfinite(p).all() for p in products):
+            return
+        is_shared = self._prior.group == "model"
+        slope = sum(map(np.sum, products)) if is_shared else products[0]
         self._count += 1
         square = (1 - _SQUARE_DECAY) * slope**2
         self._square = _SQUARE_DECAY * self._square + square
         size = np.sqrt(self._square / (1 - _SQUARE_DECAY**self._count))
-        return rate * slope / (size + 1e-30)
+        factor = np.exp(-rate * slope / (size + 1e-30) / order)
+        pairs = zip(self._scales, products, strict=True)
+        self._set([s * factor if p.any() else s for s, p in pairs])
 
-
-def starting_scales(
-    weights: list[Any], scales: list[Array], terms: float
-) -> list[Array]:
-    """Initial scales of weights whose scales are chosen together.
-
-    The list is empty if the scales were set before. Too weak a start lets a
-    network memorize its training rows before the strength has grown.
-    """
-    prior = weights[0].regularizer
-    if prior.initial_scale or not all(np.all(s == 1.0) for s in scales):
-        return []
-    scale = (START * terms) ** -0.5
-    if prior.order == 1:
-        # L1 pulls the initial weights as strongly as L2.
-        sizes = [np.abs(to_float64(w)).mean() for w in weights]
-        sizes = [size for size in sizes if size > 0]
-        scale = scale**2 / np.mean(sizes) if sizes else scale
-    return [np.full_like(s, scale) for s in scales]
-
-
-def next_scales(
-    prior: Any, scales: list[Array], slopes: list[Array], step: Any, rate: float
-) -> list[Array]:
-    """The scales after a step of their strength along the held-out NLL."""
-    products = [
-        slope * scale**-prior.order
-        for slope, scale in zip(slopes, scales, strict=True)
-    ]
-    if not all(np.isfinite(p).all() for p in products):
-        return scales
-    # Weights of one strength count together.
-    total = sum(map(np.sum, products))
-    move = step(total if prior.group == "model" else products[0], rate)
-    return [
-        s * np.exp(-move / prior.order) if p.any() else s
-        for s, p in zip(scales, products, strict=True)
-    ]
+    def _set(self, scales: list[Array]) -> None:
+        # Reading them back would wait until an accelerator ends its steps.
+        self._scales = scales
+        for weight, scale in zip(self._weights, scales, strict=True):
+            weight.regularizer.set_scale(scale)

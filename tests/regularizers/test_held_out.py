@@ -15,11 +15,7 @@ from keras_likelihood.backend.training_rows import (
     split_stratified,
 )
 from keras_likelihood.regularizers.held_out_slopes import HeldOutSlopes
-from keras_likelihood.regularizers.learn_scales import (
-    RMSPropStep,
-    next_scales,
-    starting_scales,
-)
+from keras_likelihood.regularizers.learn_scales import ScaleGroup
 from tests.contracts import EAGERLY
 
 PRIORS = [
@@ -293,23 +289,24 @@ def test_weights_of_the_model_share_a_strength_and_tensors_do_not(data):
 def test_the_start_is_a_common_weight_decay():
     """L2 starts from Keras' factor .005, and L1 pulls equally strongly."""
     kernel = keras.Variable([[2.0], [-1.0]])
-    kernel.regularizer = regularizers.DRidge()
-    ones = [np.ones((1, 1))]
-    (scale,) = starting_scales([kernel], ones, 400.0)
-    np.testing.assert_allclose(1 / (2 * 400 * scale**2), 0.005)
-    kernel.regularizer = regularizers.DLasso()
-    (scale,) = starting_scales([kernel], ones, 400.0)
-    np.testing.assert_allclose(1 / (400 * scale), 0.01 * 1.5)
-    # A scale that was set before stays.
-    before = [np.full((1, 1), 0.3)]
-    assert starting_scales([kernel], before, 400.0) == []
-    # The first move of RMSProp is one step: towards a smaller scale.
-    slopes = [np.full((1, 1), -2.0)]
-    step = RMSPropStep()
-    (moved,) = next_scales(regularizers.DRidge(), before, slopes, step, 0.05)
-    np.testing.assert_allclose(moved, 0.3 * np.exp(0.05 / 2), rtol=1e-6)
-    bad = [np.full((1, 1), np.nan)]
-    assert next_scales(regularizers.DRidge(), before, bad, step, 1.0) == before
+    for cls, strength in (
+        (regularizers.DRidge, lambda scale: 1 / (2 * 400 * scale**2 * 0.005)),
+        (regularizers.DLasso, lambda scale: 1 / (400 * scale * 0.01 * 1.5)),
+    ):
+        prior = kernel.regularizer = cls(num_examples=400)
+        prior.build((2, 1))
+        group = ScaleGroup([kernel], [0])
+        group.start()
+        np.testing.assert_allclose(strength(prior.scale()), 1, rtol=1e-6)
+        # A scale that was set before stays.
+        prior.set_scale(0.3)
+        group.start()
+        np.testing.assert_allclose(prior.scale(), 0.3, rtol=1e-6)
+    # The first move of RMSProp is one step: towards a smaller scale for L1.
+    group.move([np.full((1, 1), 2.0)], 0.05)
+    np.testing.assert_allclose(prior.scale(), 0.3 * np.exp(-0.05), rtol=1e-6)
+    group.move([np.full((1, 1), np.nan)], 1.0)
+    np.testing.assert_allclose(prior.scale(), 0.3 * np.exp(-0.05), rtol=1e-6)
 
 
 def test_a_custom_loop_needs_the_number_of_terms(data):

@@ -10,7 +10,7 @@ from keras import ops
 import keras_likelihood as kl
 from keras_likelihood import regularizers
 from keras_likelihood.backend.training_rows import Rows
-from keras_likelihood.models.own_callbacks import FiniteLoss
+from keras_likelihood.models.fit_arguments import FiniteLoss
 from keras_likelihood.regularizers.leave_one_out import LinearModel
 from tests.batches import Repeated
 
