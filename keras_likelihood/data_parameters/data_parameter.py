@@ -18,7 +18,6 @@ from keras_likelihood.backend.registration import FromArguments, serializable
 from keras_likelihood.backend.types import Array, Shape, Tensor
 from keras_likelihood.data_parameters.file_table import FileTable
 from keras_likelihood.data_parameters.sparse_rms_prop import (
-    RunningMean,
     SparseRMSProp,
     SparseSGD,
 )
@@ -32,7 +31,7 @@ from keras_likelihood.data_parameters.stored_rows import (
 from keras_likelihood.likelihoods.checks import check_argument
 
 
-class Rows(NamedTuple):
+class BatchRows(NamedTuple):
     """Clipped row numbers, whether they are in the table, and row states."""
 
     index: Tensor
@@ -141,11 +140,14 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
                 f"{likelihood.name()} is a running mean. "
                 f"Received: optimizer={self.optimizer}"
             )
-        usual = SparseSGD if declared.row_rule == "sgd" else SparseRMSProp
-        rule: Any = self.optimizer or usual()
+        is_rms_prop = declared.row_rule == "rms_prop"
+        usual = SparseRMSProp() if is_rms_prop else SparseSGD()
+        rule: Any = self.optimizer or usual
         rate = self.learning_rate or rule.learning_rate or declared.rate
-        rule = dataclasses.replace(rule, learning_rate=rate)
-        self._rule: Any = RunningMean(rate) if self.follows else rule
+        allowed = "in (0, 1] for a running mean"
+        fits = rate <= 1 or not self.follows
+        check_argument("learning_rate", rate, fits, allowed)
+        self._rule: Any = dataclasses.replace(rule, learning_rate=rate)
         return self
 
     def build(self, prediction_shape: Shape) -> None:
@@ -245,7 +247,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
                 "before it is shuffled. Received: targets without an index"
             )
 
-    def read(self, index: Tensor) -> Rows:
+    def read(self, index: Tensor) -> BatchRows:
         """The rows with the given numbers, integers `(batch,)`."""
         self._require_built()
         if not keras.backend.is_int_dtype(index.dtype):
@@ -255,7 +257,8 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         largest = np.iinfo(keras.backend.standardize_dtype(index.dtype)).max
         last = min(self.num_examples - 1, int(largest))
         inside = ops.clip(index, 0, last)
-        return Rows(inside, ops.equal(inside, index), self.table.read(inside))
+        is_inside = ops.equal(inside, index)
+        return BatchRows(inside, is_inside, self.table.read(inside))
 
     def value_at(self, displacement: Tensor) -> Tensor:
         """Values `(batch, *row_shape)` for displacements `(batch, size)`."""
@@ -271,13 +274,18 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
             return ops.reshape(self._mean, (1, *self.row_shape))
         return np.resize(np.float32(self.start), (1, *self.row_shape))
 
-    def distance(self, rows: Rows, distribution: Any) -> Tensor:
-        """Distance of rows from the followed values, `(batch, size)`."""
+    def distance(self, rows: BatchRows, distribution: Any) -> Tensor:
+        """Distance of rows from the followed values, `(batch, size)`.
+
+        It is divided by the size of the batch, as the gradient of a mean.
+        """
         own = rows.displacement
         aim = ops.stop_gradient(distribution.followed(self.name))
-        return own - ops.cast(ops.reshape(aim, ops.shape(own)), own.dtype)
+        away = own - ops.cast(ops.reshape(aim, ops.shape(own)), own.dtype)
+        count = ops.shape(own)[0] * replica_count()
+        return away / ops.cast(count, own.dtype)
 
-    def move(self, rows: Rows, gradient: Tensor) -> None:
+    def move(self, rows: BatchRows, gradient: Tensor) -> None:
         """Updates the rows of a batch and writes them to the table.
 
         The gradient, `(batch, size)`, is with respect to the displacements, or

@@ -43,24 +43,6 @@ class RowRule:
         raise NotImplementedError
 
 
-@dataclasses.dataclass(frozen=True)
-class RunningMean(RowRule):
-    """Exponential moving average of the values that a row follows.
-
-    The `gradient` is the distance of the row from the mean of its values.
-    """
-
-    rate: float
-
-    def __post_init__(self) -> None:
-        allowed = "in (0, 1] for a running mean"
-        check_argument("learning_rate", self.rate, 0 < self.rate <= 1, allowed)
-
-    def _move(self, state: Tensor, gradient: Tensor, visits: Tensor) -> Tensor:
-        distance = gradient / ops.maximum(visits, 1.0)[:, None]
-        return state - self.rate * distance[:, None]
-
-
 @serializable
 @dataclasses.dataclass(frozen=True)
 class SparseRMSProp(FromArguments, RowRule):

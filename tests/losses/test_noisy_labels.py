@@ -9,7 +9,7 @@ from keras import ops
 
 import keras_likelihood as kl
 from keras_likelihood.auditing.label_issues import true_class_probabilities
-from keras_likelihood.data_parameters.sparse_rms_prop import RunningMean
+from keras_likelihood.data_parameters.sparse_rms_prop import SparseSGD
 from keras_likelihood.likelihoods import NoisyLabels, Softmax
 from tests.contracts import as_numpy
 
@@ -35,13 +35,13 @@ def test_rewards_agreement_with_the_memory(rng):
 
 
 def test_rows_are_running_means(rng):
-    rule = RunningMean(0.3)
+    rule = SparseSGD(0.3)
     rows = rng.normal(size=(6, 1, 3)).astype("float32")
     index = np.array([4, 1, 4, 0], "int32")
     aims = rng.normal(size=(4, 3)).astype("float32")
     state, refused = rule.step(
         ops.convert_to_tensor(rows[index]),
-        ops.convert_to_tensor(rows[index][:, 0] - aims),
+        ops.convert_to_tensor((rows[index][:, 0] - aims) / 4),
         ops.convert_to_tensor(index),
         ops.convert_to_tensor(np.array([True, True, True, False])),
     )
