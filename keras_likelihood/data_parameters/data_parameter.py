@@ -217,26 +217,24 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         """Arrays for the file of a model: the rows, and what they are."""
         about = np.frombuffer(json.dumps(self._about()).encode(), "uint8")
         # The rows of a file need not fit in memory.
-        rows, mean = self.table.view(), ops.convert_to_numpy(self._mean)
-        return {"about": about, "rows": rows, "mean": mean}
+        return {"about": about, "rows": self.table.view()}
 
     def restore(self, saved: dict[str, Array]) -> None:
         """Assigns the result of `saved`, after checking it."""
         path = f"The saved data {self.name}"
         about = json.loads(np.asarray(saved["about"], "uint8").tobytes())
         check_about(self._about(), about, path)
-        shapes = [self.table.shape, tuple(self._mean.shape)]
-        received = [np.shape(saved[name]) for name in ("rows", "mean")]
-        if shapes != received:
+        rows, shape = saved["rows"], self.table.shape
+        if np.shape(rows) != shape:
             raise ValueError(
                 f"{path} belongs to another model or to another number of "
                 "examples. If there are new examples, load it with the old "
-                "number first and then call `append`. Expected: arrays of "
-                f"shapes {shapes}. Received: {received}"
+                "number first and then call `append`. Expected: rows of "
+                f"shape {shape}. Received: {np.shape(rows)}"
             )
-        check_state(in_parts(saved["rows"]), self._rule.columns, path)
-        self.table.assign(saved["rows"])
-        self._mean.assign(saved["mean"])
+        check_state(in_parts(rows), self._rule.columns, path)
+        self.table.assign(rows)
+        self.update_mean()
 
     def require_rows(self, index: Tensor) -> None:
         """Raises an error if a training batch has no index."""
@@ -270,9 +268,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         """The value without an index, `(1, *row_shape)`."""
         if not self.built:
             return self.start
-        if self.fallback == "mean":
-            return ops.reshape(self._mean, (1, *self.row_shape))
-        return np.resize(np.float32(self.start), (1, *self.row_shape))
+        return ops.reshape(self._mean, (1, *self.row_shape))
 
     def distance(self, rows: BatchRows, distribution: Any) -> Tensor:
         """Distance of rows from the followed values, `(batch, size)`.

@@ -105,7 +105,7 @@ class LossParameters(keras.Layer):
             start, _, end = key.rpartition(".")
             if end == "value":
                 self._own.remembered[start] = np.asarray(store[key])
-            elif end in ("about", "rows", "mean"):
+            elif end in ("about", "rows"):
                 rows = self._own.remembered.setdefault(start, {})
                 rows[end] = store[key][()]
         for name, parameter in self._own.learned.items():
