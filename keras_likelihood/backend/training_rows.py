@@ -68,13 +68,19 @@ class Rows:
         count = self._read = len(keras.tree.flatten(self._rows)[0])
         counted = np.arange(count)
         if "weight" in self._rows:
-            counted = counted[_counts(self._rows["weight"], count)]
+            weights = keras.tree.flatten(self._rows["weight"])
+            hits = sum((a > 0).reshape(count, -1).any(axis=1) for a in weights)
+            counted = np.flatnonzero(hits) if np.any(hits) else counted
         share = len(counted) / count
         if len(counted) > most:
             counted = self._random.choice(counted, most, replace=False)
             counted = np.sort(counted)
         chosen = keras.tree.map_structure(
-            lambda a: _as_fit_does(a[counted]), self._rows
+            # Keras casts float64 to its default precision.
+            lambda a: a[counted].astype(
+                keras.config.floatx() if a.dtype == "float64" else a.dtype
+            ),
+            self._rows,
         )
         if share < 1:
             # Keras divides by the number of rows, including weight 0.
@@ -222,19 +228,6 @@ def is_of_torch(data: Any, *names: str) -> bool:
     torch = sys.modules.get("torch.utils.data")
     kinds = tuple(getattr(torch, name) for name in names if torch)
     return isinstance(data, kinds)
-
-
-def _counts(weight: Any, count: int) -> Array:
-    """Mask of the rows with a positive weight; all rows if there is none."""
-    leaves = [a.reshape(count, -1) for a in keras.tree.flatten(weight)]
-    is_positive: Array = np.any(np.hstack(leaves) > 0, axis=1)
-    return is_positive if is_positive.any() else ~is_positive
-
-
-def _as_fit_does(array: Array) -> Array:
-    # Keras casts float64 to its default precision.
-    is_double = array.dtype == "float64"
-    return array.astype(keras.config.floatx()) if is_double else array
 
 
 def _named(x: Any, y: Any = None, weight: Any = None) -> dict[str, Any]:

@@ -168,6 +168,10 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         repeats = size % np.size(self.start) == 0
         allowed = f"one number, or as many as the {size} of a row"
         check_argument("initial", self.initial, repeats, allowed)
+        # JAX numbers rows with 32 bits.
+        fits = keras.backend.backend() != "jax" or self.num_examples < 2**31
+        allowed = "below 2**31 on JAX"
+        check_argument("num_examples", self.num_examples, fits, allowed)
         rows = (self.num_examples, len(self._rule.columns), size)
         # The entries of a vector are adjacent in a row, so vectors repeat.
         self._origin = np.resize(self._constraint.inverse(self.start), shape)
@@ -175,10 +179,6 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
             self.table = MemoryTable(rows, name)
         else:
             self.table = self.table.build(rows, name, self._about())
-        # JAX numbers rows with 32 bits.
-        fits = keras.backend.backend() != "jax" or self.num_examples < 2**31
-        allowed = "below 2**31 on JAX"
-        check_argument("num_examples", self.num_examples, fits, allowed)
         self._mean = keras.Variable(
             np.resize(np.float32(self.start), (size,)),
             trainable=False,

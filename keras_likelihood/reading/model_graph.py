@@ -138,8 +138,7 @@ def _parameters(
 ) -> tuple[Any, dict[str, Any]]:
     """The likelihood, and its parameters by name."""
     if isinstance(loss, LikelihoodLoss):
-        sources = loss.sources(len(beside))
-        names = [name for name in sources if sources[name] == "predicted"]
+        names = loss.predicted(len(beside))
         predicted = dict(zip(names, beside, strict=True))
         return loss.likelihood, {**loss.parameter_values(), **predicted}
     likelihood, _ = likelihood_beside(graph, beside)
