@@ -59,10 +59,3 @@ def keeping_values(model: Any, trains: bool = False) -> Iterator[None]:
     finally:
         turn.trains = before
         turn.lock.release()
-
-
-def forget_gradients(variables: list[Any]) -> None:
-    """Clears the PyTorch gradients of `variables`."""
-    if keras.backend.backend() == "torch":
-        for variable in variables:
-            variable.value.grad = None

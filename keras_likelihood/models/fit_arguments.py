@@ -99,11 +99,7 @@ def standardize_weights(
             "of the examples as `sample_weight`. "
             f"Received: class_weight={class_weight}"
         )
-    # Keras only repeats an array over the structure if it has one axis.
-    by_output = isinstance(sample_weight, dict | list | tuple) or (
-        len(getattr(sample_weight, "shape", ())) > 1
-    )
-    if by_output and has_index(y):
+    if sample_weight is not None and has_index(y):
         # The weights of the index are unused.
         unused = np.zeros(len(y[INDEX]), "float32")
         sample_weight = {INDEX: unused, TARGET: sample_weight}

@@ -12,7 +12,6 @@ from keras import ops
 
 from keras_likelihood.backend.files import replacing
 from keras_likelihood.backend.gradients import value_gradient_and_others
-from keras_likelihood.backend.kept_values import forget_gradients
 from keras_likelihood.backend.private import UNTRACKED
 from keras_likelihood.backend.processes import replica_count, single_process
 from keras_likelihood.backend.types import Tensor
@@ -111,7 +110,8 @@ class LikelihoodStep(keras.Model):
         several variables with the same path.
         """
         super().zero_grad(*args, **kwargs)
-        forget_gradients(self.trainable_variables)
+        for variable in self.trainable_variables:
+            variable.value.grad = None
 
     def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[Any]:
         """Parameters of PyTorch's modules and of the losses."""
