@@ -34,25 +34,6 @@ _LONGEST = 2**20
 """Maximum size in bytes of a description."""
 
 
-class _Writes(keras.Variable):
-    """Counts the writes, so each read depends on the previous write.
-
-    `get_weights` and `set_weights` see the rows instead of the count.
-    """
-
-    table: "FileTable"
-
-    def numpy(self) -> Array:
-        rows = self.table.view()
-        return np.array(rows).reshape(len(rows), -1)
-
-    def assign(self, value: Tensor) -> Any:
-        if np.ndim(value) == 0:
-            return super().assign(value)
-        self.table.assign(np.asarray(value))
-        return value
-
-
 class FileTable:
     """Stores the rows of a `DataParameter` in a file.
 
@@ -73,7 +54,7 @@ class FileTable:
 
     shape: tuple[int, ...]
     _about: dict[str, Any]
-    _writes: _Writes
+    _writes: keras.Variable
 
     def __init__(self, path: Path):
         self.path = os.path.realpath(path)
@@ -88,10 +69,9 @@ class FileTable:
         table = copy.copy(self)
         table._refuse_several_devices()
         table.shape, table._about = shape, about
-        table._writes = _Writes(
-            0, dtype="int32", trainable=False, name=f"{name}_writes"
-        )
-        table._writes.table = table
+        # Counts the writes, so each read depends on the previous write.
+        options = {"dtype": "int32", "trainable": False}
+        table._writes = keras.Variable(0, name=f"{name}_writes", **options)
         return table
 
     def _refuse_several_devices(self) -> None:
@@ -215,7 +195,6 @@ class FileTable:
             table._make_file(parts)
         finally:
             table.close()
-        table._writes.table = table
         return table
 
     def open_for_training(self) -> None:

@@ -91,17 +91,14 @@ class LikelihoodStep(keras.Model):
 
     def get_weights(self) -> Any:
         """Values of the layers' weights, then of the losses' parameters."""
-        own = self.loss_parameters.variables
-        return super().get_weights() + [v.numpy() for v in own]
+        return super().get_weights() + self.loss_parameters.get_weights()
 
     def set_weights(self, weights: Any) -> None:
         """Sets the result of `get_weights`, or only the layers' weights."""
-        own, count = self.loss_parameters.variables, len(self.weights)
-        if len(weights) == count + len(own):
-            for variable, value in zip(own, weights[count:], strict=True):
-                variable.assign(value)
-            weights = weights[:count]
-        super().set_weights(weights)
+        count = len(self.weights)
+        if len(weights) > count:
+            self.loss_parameters.set_weights(weights[count:])
+        super().set_weights(weights[:count])
 
     def zero_grad(self, *args: Any, **kwargs: Any) -> None:
         """Clears the gradients of all variables, for PyTorch.

@@ -9,6 +9,8 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.registration import serializable
+from keras_likelihood.backend.types import Array
+from keras_likelihood.likelihoods.checks import check_argument
 
 
 @serializable
@@ -66,11 +68,27 @@ class LossParameters(keras.Layer):
 
     @property
     def variables(self) -> Any:
-        own = (*self._own.learned.values(), *self._own.rows.values())
-        # Two losses may share a parameter.
-        return list({id(v): v for p in own for v in p.variables}.values())
+        return _variables(self._own.learned) + _variables(self._own.rows)
 
     weights = variables
+
+    def get_weights(self) -> list[Array]:
+        """Values of the learned parameters, then the rows of each table."""
+        tables = [parameter.table for parameter in self._own.rows.values()]
+        learned = [v.numpy() for v in _variables(self._own.learned)]
+        return learned + [np.array(table.view()) for table in tables]
+
+    def set_weights(self, weights: list[Any]) -> None:
+        """Sets the result of `get_weights`."""
+        tables = [parameter.table for parameter in self._own.rows.values()]
+        parts = [*_variables(self._own.learned), *tables]
+        fits = len(weights) == len(parts)
+        allowed = f"{len(parts)} arrays for the parameters of the losses"
+        check_argument("weights", len(weights), fits, allowed)
+        for part, value in zip(parts, weights, strict=True):
+            part.assign(value)
+        for parameter in self._own.rows.values():
+            parameter.update_mean()
 
     def learned(self) -> dict[str, Any]:
         """The `GlobalParameter`s, by name."""
@@ -114,6 +132,12 @@ class LossParameters(keras.Layer):
             if (key := f"{key}.unit") in keys:
                 parameter.unit.assign(store[key])
         self._give_rows()
+
+
+def _variables(parameters: dict[str, Any]) -> list[Any]:
+    # Two losses may share a parameter.
+    own = {id(v): v for p in parameters.values() for v in p.variables}
+    return list(own.values())
 
 
 def _key(name: str, parameter: Any) -> str:

@@ -79,7 +79,7 @@ def test_a_full_disk_changes_nothing(tmp_path, monkeypatch):
     monkeypatch.undo()
     assert set(os.listdir(tmp_path)) == names
     np.testing.assert_array_equal(scale.state(), state)
-    assert model.get_weights()[-3].shape == (ROWS, 4)
+    assert model.get_weights()[-1].shape == (ROWS, 2, 2)
     fit(model)
 
 
