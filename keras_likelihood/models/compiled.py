@@ -190,9 +190,6 @@ class CountedMetric(keras.metrics.Metric):
             return p
         return as_logits(p, Bernoulli) if is_binary else ops.log(p)
 
-    def update_state(self, *args: Any, **kwargs: Any) -> None:
-        """Does nothing, because `compute_loss` of the model updates it."""
-
     def result(self) -> Tensor:
         return self.metric.result()
 

@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
@@ -20,18 +20,6 @@ _BATCH, _MOST_ROWS = 128, 2048
 _DECAY = 0.8
 # The mean absolute cosine of random directions in n dimensions is .8 / sqrt(n).
 _SMALL_COSINE = 0.16
-
-
-class Slopes(NamedTuple):
-    """One measurement, with one entry per weight."""
-
-    slopes: list[Array]
-    """`g . p` for each scale, see `LearnScales`, 0 if the size of the weight
-    has no effect on the loss."""
-    freedom: Array
-    """Effective number of weights."""
-    precision: Array
-    """Mean curvature of the NLL."""
 
 
 class HeldOutSlopes:
@@ -74,10 +62,13 @@ class HeldOutSlopes:
         ]
         self._batches = itertools.cycle(batches)
 
-    def measure(self) -> Slopes | None:
-        """The result of the previous call, `None` at the first.
+    def measure(self) -> tuple[list[Array], Array, Array] | None:
+        """The slopes, the effective number and the mean curvature of weights.
 
-        So the host does not wait for the device.
+        Each has one entry per weight. The slopes are `g . p` for each scale,
+        see `LearnScales`, or 0 if the size of the weight has no effect on the
+        loss. The result is that of the previous call, `None` at the first. So
+        the host does not wait for the device.
         """
         # Operations on each variable would take longer than the call.
         arguments = (
@@ -91,7 +82,7 @@ class HeldOutSlopes:
         ends = np.cumsum([*map(math.prod, self._shapes)])[:-1]
         parts = np.split(to_float64(before), ends)
         *slopes, freedom, precision = map(np.reshape, parts, self._shapes)
-        return Slopes(slopes, freedom, precision)
+        return slopes, freedom, precision
 
     def _update(
         self, values: list[Any], others: list[Any], means: Any, rows: Any

@@ -21,7 +21,7 @@ from keras_likelihood.backend.training_rows import (
 from keras_likelihood.backend.types import Array
 from keras_likelihood.likelihoods.checks import check_argument, to_float64
 from keras_likelihood.likelihoods.output import split_output
-from keras_likelihood.regularizers.held_out_slopes import HeldOutSlopes, Slopes
+from keras_likelihood.regularizers.held_out_slopes import HeldOutSlopes
 from keras_likelihood.regularizers.leave_one_out import LinearModel
 from keras_likelihood.regularizers.noise_prior import attach_noise_prior
 from keras_likelihood.regularizers.report import adaptive_weights
@@ -256,19 +256,17 @@ class LearnScales(keras.callbacks.Callback):
             rate = self.rate * (
                 1 - 0.5 * done / (self._total_steps or math.inf)
             )
-            self._note_freedom(measured)
+            slopes, *curvatures = measured
             for group in self._groups:
-                group.move(measured.slopes, rate)
+                group.move(slopes, rate)
+            for weight, df, precision in zip(
+                self._weights, *curvatures, strict=True
+            ):
+                if np.isfinite(df) and 0 < precision < np.inf:
+                    weight.regularizer.freedom.assign(df)
+                    weight.regularizer.log_precision.assign(np.log(precision))
         # The scales change most at the beginning.
         self._due = self._step + min(max(self._step, 16), self._pause)
-
-    def _note_freedom(self, measured: Slopes) -> None:
-        for weight, df, precision in zip(
-            self._weights, measured.freedom, measured.precision, strict=True
-        ):
-            if np.isfinite(df) and 0 < precision < np.inf:
-                weight.regularizer.freedom.assign(df)
-                weight.regularizer.log_precision.assign(np.log(precision))
 
 
 def learned_weights(model: Any) -> list[Any]:
