@@ -92,7 +92,7 @@ html_theme = "furo"
 html_title = "keras_likelihood"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_search_scorer = "_static/scorer.js"
+html_search_scorer = str(HERE / "_static" / "scorer.js")
 html_logo = html_favicon = "_static/logo.svg"
 pygments_style = "friendly"
 pygments_dark_style = "monokai"
