@@ -168,7 +168,7 @@ class AffineSigmoid(Constraint):
 class Increasing(Constraint):
     """Increasing rows, on the last axis.
 
-        y_0 = x_0,    y_k = y_(k-1) + ln(1 + e^x_k)
+    y_0 = x_0,    y_k = y_(k-1) + ln(1 + e^x_k)
     """
 
     low = -math.inf

@@ -185,10 +185,15 @@ def show_inputs(x: Any, feature_names: Any = None) -> Unseen:
     is_grey = rank == 3 and min(x.shape[1:]) > 3
     if is_grey or (rank == 4 and x.shape[-1] in (1, 3, 4)):
         return Images(x)
-    if is_array and x.size == len(x) and x.dtype.kind in "OSUT":
-        if all(isinstance(text, str | bytes) for text in x.ravel()):
-            return Texts(x)
+    if is_array and x.size == len(x) and _is_text(x):
+        return Texts(x)
     return Unseen()
+
+
+def _is_text(x: Array) -> bool:
+    if x.dtype.kind == "O":
+        return all(isinstance(text, str | bytes) for text in x.ravel())
+    return x.dtype.kind in "SUT"
 
 
 def as_names(names: Any, argument: str, count: int | None) -> list[str] | None:

@@ -3,7 +3,6 @@
 import csv
 import functools
 import json
-import re
 import shlex
 
 import numpy as np
@@ -14,7 +13,6 @@ from keras_likelihood import cli
 from keras_likelihood.backend import files
 
 pytest.importorskip("sklearn")
-pytest.importorskip("rich")
 
 
 @pytest.fixture
@@ -94,8 +92,6 @@ def test_other_commands_read_the_table_as_the_model_does(
     found = run(f"checkup a.keras {data}", capsys)
     verdicts = {part["title"]: part["verdict"] for part in found["parts"]}
     assert verdicts["Doubtful labels"] != "unknown"
-    (unsure,) = (p for p in found["parts"] if p["title"] == "Uncertainty")
-    assert re.search("least certain of class [ny] ", unsure["summary"])
     (inputs,) = (p for p in found["parts"] if p["title"] == "Strange inputs")
     used = {
         c["name"]
