@@ -24,11 +24,6 @@ GUIDES = [
     *(DOCS / "cheat_sheet.md", DOCS / "which_likelihood.md"),
     DOCS / "coming_from.md",
 ]
-NEEDS_SKLEARN = (
-    *("cheat_sheet", "coming_from", "ensembles", "intervals", "label_noise"),
-    *("outliers", "quantiles", "recalibration"),
-    *("tables", "workflows"),
-)
 
 
 def module_of(name, folder="docs/reference"):
@@ -54,9 +49,8 @@ def run_blocks(path, scope):
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_guide_runs(path, tmp_path, monkeypatch, capsys):
-    if path.stem in NEEDS_SKLEARN:
-        pytest.importorskip("sklearn")
-    plt = pytest.importorskip("matplotlib.pyplot")
+    import matplotlib.pyplot as plt
+
     plt.switch_backend("agg")
     monkeypatch.chdir(tmp_path)
     run_blocks(path, {"__name__": "guide"})
@@ -67,7 +61,6 @@ RUN = [["audit", "model.keras"], ["recalibrate", "model.keras"]]
 
 
 def test_commands_of_the_cheat_sheet_run(rng, tmp_path, monkeypatch, capsys):
-    pytest.importorskip("sklearn")
     monkeypatch.chdir(tmp_path)
     x = rng.normal(size=(64, 3)).astype("float32")
     dense = keras.layers.Dense(2, activation="softmax")

@@ -45,7 +45,6 @@ def test_a_program_is_short_and_takes_no_options(name):
 @pytest.mark.parametrize("name", [*PROGRAMS, GPU])
 def test_a_program_runs(name, tmp_path, monkeypatch, capsys):
     pyplot = pytest.importorskip("matplotlib.pyplot")
-    pytest.importorskip("sklearn")
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(FOLDER / f"{name}.py"))
     figures = pyplot.get_fignums()

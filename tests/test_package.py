@@ -142,7 +142,6 @@ print(np.abs(plain.predict(x, verbose=0) - truth).mean())
 
 @pytest.mark.pages
 def test_table_of_the_readme(tmp_path):
-    pytest.importorskip("sklearn")
     blocks = [b for b in readme_blocks("python") if "RobustRhoHead" not in b]
     (block,) = blocks
     (tmp_path / "examples").mkdir()
@@ -174,7 +173,6 @@ def test_shell_lines_of_the_readme_exist():
 @pytest.mark.few(0)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_demo_tells_its_stories(tmp_path, capsys):
-    pytest.importorskip("sklearn")
     assert cli.main(["demo", "--quick", "--output", str(tmp_path)]) == 0
     shown = capsys.readouterr()
     assert shown.err.splitlines()[-1] == "examples: 3 of 3"

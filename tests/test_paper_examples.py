@@ -11,8 +11,6 @@ import pytest
 
 pytestmark = pytest.mark.pages
 
-pytest.importorskip("matplotlib")
-pytest.importorskip("sklearn")
 
 FOLDER = pathlib.Path(__file__).parents[1] / "benchmarks" / "paper"
 OTHERS = "get_data recipe results".split()

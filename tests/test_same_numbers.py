@@ -99,7 +99,6 @@ def test_training(name):
 
 def test_members():
     """Weights of several networks are updated as on the other backends."""
-    pytest.importorskip("sklearn")
     np.testing.assert_allclose(members(), RECORDED["members"], rtol=1e-4)
 
 

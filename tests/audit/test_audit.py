@@ -10,6 +10,7 @@ import scipy.stats
 
 import keras_likelihood as kl
 from keras_likelihood.auditing.audit import audit
+from tests import kinds
 
 pytestmark = pytest.mark.usefixtures("step_by_step")
 
@@ -90,7 +91,6 @@ def test_several_inputs_and_one_entry_outputs(rng, tmp_path):
 
 
 def test_calibrated_model_is_recognised(rng):
-    pytest.importorskip("scipy")
     x, y, _ = softmax_case(rng)
     fitted = kl.recalibration.GlobalScaling().fit(identity(3), x, y)
     p = fitted.model.predict(x, verbose=0)
@@ -321,3 +321,39 @@ def test_unsafe_files_are_refused(tmp_path, rng):
     x, y, _ = softmax_case(rng)
     with pytest.raises(ValueError, match="(?i)lambda"):
         audit(tmp_path / "model.keras", x, y, None)
+
+
+def test_plain_vectors_and_compiled_subclasses():
+    x, y = kinds.data(64)
+    y = (y > 0).astype(int)
+    expected = np.logaddexp(
+        0, -np.where(y, 1, -1) * kinds.logits_of(x, 1)[:, 0]
+    )
+    column = kinds.make("functional", 1, "sigmoid")
+    given = keras.Input((5,))
+    vector = keras.Model(given, keras.ops.squeeze(column(given), axis=-1))
+    subclass = kinds.make("subclassed", 1, None)
+    loss = keras.losses.BinaryCrossentropy(from_logits=True)
+    subclass.compile("sgd", loss=loss)
+    for model in (vector, subclass):
+        report = audit(model, x, y, None)
+        np.testing.assert_allclose(report.nll, expected, rtol=1e-2, atol=1e-4)
+
+
+def test_several_elements_are_averaged_as_a_detector_does():
+    x, y = kinds.data(32)
+    given = keras.Input((5,))
+    model = kl.LikelihoodModel(given, kl.layers.ScaleHead(2)(given))
+    model.compile("sgd", loss=kl.losses.NormalLoss())
+    random = np.random.default_rng(0)
+    for weight in model.trainable_variables:
+        weight.assign(random.normal(size=weight.shape))
+    _, scale = model.predict(x, verbose=0)
+    targets = np.stack([y, -y], axis=1) + 0.5
+    scores = audit(model, x, targets, None).scores
+    expected = np.sqrt(scale[:, 0].astype("float64") * scale[:, 1])
+    np.testing.assert_allclose(scores, expected, rtol=1e-5)
+    detector = kl.outliers.ScoreDetector(model).fit(x)
+    np.testing.assert_allclose(
+        detector.decision_scores_, np.log(scores), atol=1e-5
+    )

@@ -5,8 +5,6 @@ import sys
 
 import pytest
 
-pytest.importorskip("sklearn")
-pytest.importorskip("matplotlib")
 bad_files = pytest.importorskip("bad_files")
 
 

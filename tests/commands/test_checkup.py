@@ -15,9 +15,6 @@ from tests.refusals import refusal
 
 pytestmark = pytest.mark.usefixtures("step_by_step")
 
-pytest.importorskip("scipy")
-pytest.importorskip("sklearn")
-
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):

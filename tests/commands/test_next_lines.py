@@ -16,9 +16,6 @@ from keras_likelihood.commands.tasks import ClassifierTask, RegressorTask
 
 pytestmark = pytest.mark.usefixtures("step_by_step")
 
-pytest.importorskip("scipy")
-pytest.importorskip("sklearn")
-
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):

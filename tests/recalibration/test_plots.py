@@ -1,11 +1,11 @@
 """The figures show the right data."""
 
+import matplotlib
 import numpy as np
 import pytest
 
 from keras_likelihood import plots
 
-matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("agg")
 
 

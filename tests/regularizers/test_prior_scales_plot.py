@@ -1,13 +1,13 @@
 """The plot of learned scales."""
 
 import keras
+import matplotlib
 import numpy as np
 import pytest
 
 import keras_likelihood as kl
 from keras_likelihood import regularizers
 
-matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
 
 

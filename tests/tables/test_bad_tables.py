@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("sklearn")
-
 import keras_likelihood as kl
 
 Y = np.arange(6.0)

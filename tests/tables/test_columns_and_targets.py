@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("sklearn")
-
 from keras_likelihood.tables import columns
 from keras_likelihood.tabular.targets import checked_likelihood, likelihood_of
 from keras_likelihood.tabular.training import deal_rows

@@ -4,8 +4,6 @@ import keras
 import numpy as np
 import pytest
 
-pytest.importorskip("sklearn")
-
 import keras_likelihood as kl
 from keras_likelihood.tables import columns, csv_files
 from keras_likelihood.tables import reading as tables
@@ -41,7 +39,6 @@ def files(tmp_path, monkeypatch):
     monkeypatch.setattr(csv_files, "PART_ROWS", 64)
     table = make_table()
     table.to_csv(tmp_path / "table.csv")
-    pytest.importorskip("pyarrow")
     table["town"] = table["town"].astype("category")
     table.to_parquet(tmp_path / "table.parquet")
     return tmp_path

@@ -8,10 +8,6 @@ import pytest
 
 from keras_likelihood import cli
 
-pytest.importorskip("sklearn")
-pytest.importorskip("jinja2")
-pytest.importorskip("rich")
-
 HEAD = "größe;ort;gebaut;ort;=code;quelle;preis"
 
 

@@ -5,9 +5,6 @@ import types
 import numpy as np
 import pytest
 
-pytest.importorskip("sklearn")
-pytest.importorskip("jinja2")
-
 from keras_likelihood.tabular import report
 
 pytestmark = pytest.mark.one_backend

@@ -12,8 +12,6 @@ import keras_likelihood as kl
 from keras_likelihood import cli
 from keras_likelihood.backend import files
 
-pytest.importorskip("sklearn")
-
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
@@ -64,7 +62,6 @@ def test_classes_from_table_to_predictions(folder, capsys):
 def test_other_commands_read_the_table_as_the_model_does(
     folder, capsys, monkeypatch
 ):
-    pytest.importorskip("jinja2")
     quick = functools.partial(kl.outliers.PCAScale, steps=20)
     monkeypatch.setattr(kl.outliers, "PCAScale", quick)
     fit = "--members 2 --epochs 6 --output a.keras"

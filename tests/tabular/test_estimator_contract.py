@@ -3,9 +3,6 @@
 import keras
 import numpy as np
 import pytest
-
-pytest.importorskip("sklearn")
-
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler

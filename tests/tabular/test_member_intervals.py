@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("sklearn")
-
 from keras_likelihood.conformal import ConformalIntervals
 from keras_likelihood.conformal.prediction import interval_scores
 from keras_likelihood.likelihoods import Normal

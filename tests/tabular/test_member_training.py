@@ -2,13 +2,9 @@
 
 import keras
 import numpy as np
-import pytest
 from scipy import stats
 
 from keras_likelihood.ensembles.member_networks import MemberNetworks
-
-pytest.importorskip("sklearn")
-
 from keras_likelihood.tabular import last_layer, training  # noqa: E402
 
 

@@ -9,7 +9,6 @@ import pytest
 
 import keras_likelihood as kl
 
-pytest.importorskip("sklearn")
 pandas = pytest.importorskip("pandas")
 
 
@@ -258,7 +257,6 @@ def test_columns_may_come_as_a_dict(regressor):
 
 
 def test_report_is_one_page(regressor, classifier, tmp_path):
-    pytest.importorskip("jinja2")
     for model in (regressor, classifier):
         page = tmp_path / "report.html"
         assert model.report(page) == str(page)
@@ -270,7 +268,6 @@ def test_report_is_one_page(regressor, classifier, tmp_path):
 @pytest.mark.few(0)
 def test_report_of_a_sorted_table(regressor, tmp_path, monkeypatch):
     """Baselines and effects use rows of the whole table in random order."""
-    pytest.importorskip("jinja2")
     held = regressor.held_out_
     order = np.argsort(held["y"])
     sorted_rows = {name: values[order] for name, values in held.items()}
