@@ -1,6 +1,5 @@
 """A weighted mean of recalibrators, chosen by cross-validation."""
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -102,11 +101,9 @@ class AutoScaling(ClassifierRecalibrator):
     def _fit_pool(self, rows: Rows) -> None:
         logits, labels, weight = rows.logits, rows.labels, rows.weight
         base = solve_temperature(rows, SPREAD)
-        z = dataclasses.replace(
-            rows, logits=scaled(logits, base), features=None
-        )
+        z = rows.with_logits(scaled(logits, base))
         raw = raw_columns(SOURCES["all"], z.logits, rows.features)
-        bases, columns = standardised(raw, weight)
+        bases, z.columns = standardised(raw, weight)
         sample = np.arange(0, len(labels), max(1, logits.size // _MOST_NUMBERS))
         used = rows.part(sample)
         folds = random_folds(used.logits, used.features, FOLDS, self.seed)
@@ -119,7 +116,7 @@ class AutoScaling(ClassifierRecalibrator):
         tempered = {}
         for source in (None, "all"):
             whole = tempered[source] = TemperedRows(
-                *(z, columns, source, base),
+                *(z, source, base),
                 floor=1 / (len(labels) + 1),
             )
             same = [c for c in candidates if c.temperature_from == source]
@@ -127,11 +124,9 @@ class AutoScaling(ClassifierRecalibrator):
             for held_out in (sample[index] for index in folds):
                 part = whole.part(np.setdiff1d(sample, held_out))
                 rest = z.part(held_out)
-                x = {name: value[held_out] for name, value in columns.items()}
                 for c in same:
-                    losses[c][held_out] = part.losses(
-                        c.logit_map, c.strength, rest, x
-                    )
+                    loss = part.losses(c.logit_map, c.strength, rest)
+                    losses[c][held_out] = loss
         self.cross_validated_nll_ = {
             _name(scaling): float(
                 np.average(loss[sample], weights=weight[sample])

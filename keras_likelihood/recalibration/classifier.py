@@ -160,7 +160,8 @@ class ClassifierRecalibrator:
         columns = self._rows_of_features(features, shape[:-1])
         count = None if columns is None else columns.shape[1]
         self._columns = {"logits": shape[-1], "features": count}
-        rows = Rows(logits, labels, columns, weight)
+        given = {} if columns is None else {"features": columns}
+        rows = Rows(logits, labels, weight, given)
         if not weight.all():
             rows = rows.part(weight > 0)
         self.report_ = {"examples": len(rows.labels)}

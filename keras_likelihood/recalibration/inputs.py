@@ -9,18 +9,26 @@ from keras_likelihood.backend.types import Array
 
 @dataclasses.dataclass
 class Rows:
-    """Checked rows of a fit: logits `(rows, classes)` and class numbers."""
+    """Checked rows of a fit: logits `(rows, classes)` and class numbers.
+
+    `columns` are inputs of predicted parameters by name, `(rows, ...)` each.
+    """
 
     logits: Array
     labels: Array
-    features: Array | None
     weight: Array
+    columns: dict[str, Array] = dataclasses.field(default_factory=dict)
+
+    @property
+    def features(self) -> Array | None:
+        """The features, if there are any."""
+        return self.columns.get("features")
 
     def part(self, index: Array | slice) -> "Rows":
         """Some of the rows."""
-        features = None if self.features is None else self.features[index]
+        columns = {name: x[index] for name, x in self.columns.items()}
         return Rows(
-            self.logits[index], self.labels[index], features, self.weight[index]
+            self.logits[index], self.labels[index], self.weight[index], columns
         )
 
     def with_logits(self, logits: Array) -> "Rows":

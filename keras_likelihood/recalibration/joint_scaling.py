@@ -92,9 +92,9 @@ class JointScaling(ClassifierRecalibrator):
         if groups or self.logit_map:
             z = rows.with_logits(scaled(rows.logits, base))
             raw = raw_columns(groups, z.logits, rows.features)
-            bases, x = standardised(raw, rows.weight)
+            bases, z.columns = standardised(raw, rows.weight)
             fitted = steps.TemperedRows(
-                *(z, x, self.temperature_from, base),
+                *(z, self.temperature_from, base),
                 has_prior=self.prior is not None,
             )
             self._set_parameters(fitted, bases)

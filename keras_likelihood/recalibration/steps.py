@@ -44,14 +44,13 @@ _FEW_NUMBERS = 2**18
 class TemperedRows:
     """Rows, a temperature fitted to them, and maps of the tempered logits.
 
-    The logits have already been divided by `base`, the temperature of all rows.
-    A `source` of columns predicts another one (see `JointScaling`). Strengths
-    of priors maximise the marginal likelihood of all rows, in the object
-    `whole`. `None` means this object.
+    The logits have already been divided by `base`, the temperature of all rows,
+    and the columns are standardised. A `source` of them predicts another one
+    (see `JointScaling`). Strengths of priors maximise the marginal likelihood
+    of all rows, in the object `whole`. `None` means this object.
     """
 
     rows: Rows
-    columns: Groups
     source: str | None
     base: float
     floor: float = 0.0
@@ -61,34 +60,30 @@ class TemperedRows:
 
     def part(self, index: Array) -> "TemperedRows":
         """The same object for some rows."""
-        columns = {name: x[index] for name, x in self.columns.items()}
-        changed: Any = {"rows": self.rows.part(index), "columns": columns}
-        return dataclasses.replace(self, **changed, whole=self, _last_map=None)
+        changed: Any = {"rows": self.rows.part(index), "whole": self}
+        return dataclasses.replace(self, **changed, _last_map=None)
 
     def losses(
-        self,
-        logit_map: str | None,
-        strength: float,
-        rows: Rows,
-        columns: Groups,
+        self, logit_map: str | None, strength: float, rows: Rows
     ) -> Array:
         """-log p of the labels of other rows, after a map or without one."""
-        z = self._tempered(rows.logits, columns)
+        z = self._tempered(rows)
         if logit_map is not None:
             weights = self.map(logit_map, strength)
             z = for_map(z, self.floor)
-            z = softmax.map_logits(z, weights, columns.get("features"))
+            z = softmax.map_logits(z, weights, rows.features)
         return -log_softmax(z, axis=1)[np.arange(len(z)), rows.labels]
 
-    def _tempered(self, z: Array, columns: Groups) -> Array:
+    def _tempered(self, rows: Rows) -> Array:
         if self.source is None:
-            return z / self._temperature
-        linear = linear_part(self._inputs(columns), self.predictor[0])
-        return z / shifted_softplus(linear, softmax.OFFSET)[0][:, None]
+            return rows.logits / self._temperature
+        linear = linear_part(self._inputs(rows), self.predictor[0])
+        value, _ = shifted_softplus(linear, softmax.OFFSET)
+        return rows.logits / value[:, None]
 
-    def _inputs(self, columns: Groups) -> Groups:
+    def _inputs(self, rows: Rows) -> Groups:
         names = SOURCES[self.source]
-        return {name: x for name, x in columns.items() if name in names}
+        return {name: x for name, x in rows.columns.items() if name in names}
 
     @functools.cached_property
     def _temperature(self) -> float:
@@ -120,10 +115,8 @@ class TemperedRows:
         return weights, strengths
 
     def _objective(self, every: int) -> LinkedObjective:
-        part, columns = slice(None, None, every), self._inputs(self.columns)
-        columns = {name: x[part] for name, x in columns.items()}
-        rows = self.rows.part(part)
-        return softmax.tempered_softmax(rows, columns)
+        rows = self.rows.part(slice(None, None, every))
+        return softmax.tempered_softmax(rows, self._inputs(rows))
 
     def map(self, logit_map: str, strength: float) -> Groups:
         """The weights of a map of the tempered logits or of the features."""
@@ -141,10 +134,8 @@ class TemperedRows:
     @functools.cached_property
     def _tempered_rows(self) -> Rows:
         """The rows with the inputs of a map."""
-        z = self._tempered(self.rows.logits, self.columns)
-        features = self.columns.get("features")
-        rows = self.rows.with_logits(for_map(z, self.floor))
-        return dataclasses.replace(rows, features=features)
+        z = self._tempered(self.rows)
+        return self.rows.with_logits(for_map(z, self.floor))
 
     def _strengths(self, logit_map: str, strength: float) -> dict[str, float]:
         if logit_map == "features":

@@ -270,11 +270,11 @@ def test_few_rows_that_are_all_right(name):
 def test_prior_of_the_temperature_does_not_know_the_unit_of_weights():
     logits, y, _ = draw(40)
     found = [
-        solve_temperature(Rows(logits, y, None, np.full(40, weight)), 1.0)
+        solve_temperature(Rows(logits, y, np.full(40, weight)), 1.0)
         for weight in (1.0, 1 / 40, 100.0)
     ]
     np.testing.assert_allclose(found, found[0], rtol=1e-6)
-    exact = solve_temperature(Rows(logits, y, None, np.ones(40)))
+    exact = solve_temperature(Rows(logits, y, np.ones(40)))
     assert 1 < found[0] < exact < 1.2 * found[0]
 
 
@@ -301,7 +301,7 @@ def draw_mapped(seed=0):
     z = log_softmax(2 * random.standard_normal((30, 3)), axis=1)
     x = random.standard_normal((30, 2))
     labels, weight = random.integers(0, 3, 30), random.uniform(0.5, 2, 30)
-    return Rows(z, labels, x, weight), x, z
+    return Rows(z, labels, weight, {"features": x}), x, z
 
 
 @pytest.mark.parametrize("kind", ["map", "temperature"])
