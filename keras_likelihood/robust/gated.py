@@ -21,8 +21,6 @@ from keras_likelihood.robust import starts
 
 _OUTLIER_PARAMETERS = 4
 _FAR = 2.5
-_HOPELESS = 5.0
-"""More log-likelihood than further steps of EM can gain."""
 
 
 @dataclasses.dataclass
@@ -172,8 +170,6 @@ def solve(
     sample = whole.screened(rng)
     best = sample.best_of(sample.find_planes(rng))
     cost = restraint * _OUTLIER_PARAMETERS / 2 * np.log(whole.total)
-    if sample is whole and best.cost[0] + cost > plain.cost[0] + _HOPELESS:
-        return plain, distances
     best = whole.judge(whole.descend(best, 50, tolerance=1e-5))
     # A NaN means that data are too large or too few for a mixture.
     found = best if best.cost[0] + cost < plain.cost[0] else plain
