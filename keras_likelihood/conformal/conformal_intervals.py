@@ -240,16 +240,22 @@ class ConformalIntervals:
         check_fitted(self, "model", "interval")
         return self.model.interval(x, coverage, groups=groups)
 
-    def _graph(self, graph: RegressorGraph) -> list[Tensor]:
+    def with_scores(
+        self, prediction: Tensor, likelihood: type[Likelihood]
+    ) -> Tensor:
+        """A symbolic prediction, from a layer that stores the calibration."""
         settings = {
-            "likelihood": graph.likelihood.name(),
+            "likelihood": likelihood.name(),
             "trust": self.trust_.tolist(),
             "unit": self._unit.tolist(),
         }
         keep = conformal_scores.ConformalScores.holding(
             self.scores_, settings, name="prediction_with_scores"
         )
-        prediction = keep(graph.prediction)
+        return keep(prediction)
+
+    def _graph(self, graph: RegressorGraph) -> list[Tensor]:
+        prediction = self.with_scores(graph.prediction, graph.likelihood)
         return [prediction] + [
             as_tensor(prediction, value, f"constant_{name}")
             for name, value in graph.values.items()

@@ -175,11 +175,14 @@ class ConformalSets:
     def _graph(self, logits: Tensor, features: Tensor | None) -> Tensor:
         return logits
 
-    def _finish(self, output: Tensor) -> Tensor:
+    def with_scores(self, output: Tensor) -> Tensor:
+        """Symbolic probabilities, from a layer that stores the calibration."""
         keep = conformal_scores.ConformalScores.holding(
             self.scores_, self._settings(), name="with_scores"
         )
         return keep(output)
+
+    _finish = with_scores
 
 
 def _probabilities(

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+import keras
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_array
@@ -11,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from keras_likelihood.auditing.label_issues import find_label_issues
 from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.conformal import ConformalSets
+from keras_likelihood.conformal.models import ConformalClassifier
 from keras_likelihood.likelihoods import Ordinal, Softmax
 from keras_likelihood.metrics.functions import negative_log_likelihood
 from keras_likelihood.tabular.batches import predict_rows
@@ -100,10 +102,14 @@ class Classifier(ClassifierMixin, TableEstimator):
     def doubtful_labels_(self) -> np.ndarray:
         return self.held_out_["row"][self.held_out_["issues"]]
 
-    def _calibrated(self, model: Any, held_out: list[dict], y: Array) -> Any:
+    def _calibrated(
+        self, inputs: Any, outputs: Any, held_out: list[dict], y: Array
+    ) -> Any:
         p = self.held_out_["probabilities"]
         conformal = ConformalSets().fit_arrays(p, y, from_logits=False)
-        return conformal.extend(model).model
+        softmax = keras.layers.Activation("softmax", name="calibrated")
+        p = conformal.with_scores(softmax(outputs[0]))
+        return ConformalClassifier(inputs, p)
 
     def predict_proba(self, X) -> np.ndarray:  # noqa: N803
         """Probability of each class, `(n, classes)`."""

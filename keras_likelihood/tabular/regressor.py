@@ -9,6 +9,7 @@ from sklearn.utils import check_array
 
 from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.conformal import ConformalDistribution, ConformalIntervals
+from keras_likelihood.conformal.models import ConformalRegressor
 from keras_likelihood.conformal.prediction import LEVEL
 from keras_likelihood.ensembles.ensemble_distribution import (
     EnsembleDistribution,
@@ -125,13 +126,19 @@ class Regressor(RegressorMixin, TableEstimator):
         worst = np.argsort(-nll, kind="stable")[: max(1, len(nll) // 100)]
         return self.held_out_["row"][worst]
 
-    def _calibrated(self, model: Any, held_out: list[dict], y: Array) -> Any:
+    def _calibrated(
+        self, inputs: Any, outputs: Any, held_out: list[dict], y: Array
+    ) -> Any:
         scores = [
             _scores(self.likelihood_, found, y[:, None], self.members_)
             for found in held_out
         ]
         conformal = calibrated_intervals(scores, self.members_)
-        return conformal.extend(model).model
+        pooled, *members = outputs
+        likelihood = self.likelihood_
+        kind: Any = EnsembleDistribution(likelihood, components=self.members_)
+        pooled = conformal.with_scores(pooled, kind)
+        return ConformalRegressor(inputs, [pooled, *members])
 
     def predict(self, X, statistic: str = "mean") -> np.ndarray:  # noqa: N803
         """The mean of each row's distribution, `(n,)`.

@@ -22,6 +22,7 @@ from keras_likelihood.likelihoods.checks import (
     check_seed,
 )
 from keras_likelihood.reading import load_model
+from keras_likelihood.reading.model_graph import full_precision
 from keras_likelihood.tables import columns
 from keras_likelihood.tables import reading as tables
 from keras_likelihood.tables.table_features import TableFeatures, features_of
@@ -202,8 +203,11 @@ class TableEstimator(BaseEstimator):
         held_out = trained.held_out(inputs[rows], y, out, self._evaluate)
         self.scores_ = {"rows": len(x), **self._judge(held_out, y)}
         features.about |= self._about()
-        joined = training.joined(features, networks)
-        self.model_ = self._calibrated(joined, held_out, y)
+        features.trainable = networks.trainable = False
+        with full_precision():
+            inputs = keras.Input((x.shape[1],), name="table")
+            outputs = training.joined(networks(features(inputs)))
+            self.model_ = self._calibrated(inputs, outputs, held_out, y)
 
     def _show_round(self, done, rounds):
         if self.on_round is not None:

@@ -13,7 +13,6 @@ from keras import ops
 from keras_likelihood.backend.compiled import compiled
 from keras_likelihood.backend.gradients import value_gradient_and_others
 from keras_likelihood.backend.types import Array, Tensor
-from keras_likelihood.ensembles.ensemble import EnsembleLoss
 from keras_likelihood.ensembles.ensemble_distribution import (
     EnsembleDistribution,
 )
@@ -28,7 +27,6 @@ from keras_likelihood.likelihoods import (
 from keras_likelihood.likelihoods.noisy_labels import FORGETTING
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses import LikelihoodLoss, LocationScaleLoss
-from keras_likelihood.models import LikelihoodModel
 from keras_likelihood.tabular.batches import in_batches
 from keras_likelihood.tabular.last_layer import refit_last_layer
 
@@ -368,20 +366,11 @@ def distribution_by(
     return kind(ops.mean(member, axis=1, keepdims=True), member=member, **known)
 
 
-def joined(features: keras.Layer, networks: MemberNetworks) -> LikelihoodModel:
-    """The trained members as one model whose output is their mixture."""
-    inputs = keras.Input((len(features.columns),), name="table")
-    member, parameters = split_output(networks(features(inputs)))
-    loss = loss_of(networks.likelihood)
-    if networks.classes:
-        # Logarithms of the mean probabilities.
-        pooled = ops.logsumexp(ops.log_softmax(member, axis=-1), axis=1)
-        pooled -= math.log(networks.members)
-        member = keras.layers.Flatten(name="member")(member)
-    else:
-        pooled = ops.mean(member, axis=1, keepdims=True)
-    found = LikelihoodModel(
-        inputs, (pooled, member, *parameters), name="table_model"
-    )
-    found.compile("adam", loss=EnsembleLoss(loss, networks.members))
-    return found
+def joined(outputs: Any) -> tuple[Tensor, ...]:
+    """Symbolic outputs of `MemberNetworks` as those of an `Ensemble`."""
+    member, parameters = split_output(outputs)
+    if len(member.shape) == 2:
+        return ops.mean(member, axis=1, keepdims=True), member, *parameters
+    # Logarithms of the mean probabilities.
+    pooled = ops.logsumexp(ops.log_softmax(member, axis=-1), axis=1)
+    return (pooled - math.log(member.shape[1]),)
