@@ -1,6 +1,7 @@
 """Your loss should be a likelihood: likelihood parameters for Keras 3."""
 
 import importlib
+from typing import Any
 
 from keras_likelihood.after_keras import IN_FILES, import_after_keras
 from keras_likelihood.backend.extras import extras_for
@@ -36,7 +37,7 @@ __all__ = sorted([*_SUBPACKAGES, *_SHORT_NAMES, "__version__"])
 import_after_keras()
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name not in _SUBPACKAGES and name not in _SHORT_NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     place = f"{__name__}.{_SHORT_NAMES.get(name, name)}"
@@ -45,5 +46,5 @@ def __getattr__(name):
     return getattr(module, name) if name in _SHORT_NAMES else module
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return [*__all__, *(n for n in globals() if n.startswith("__"))]
