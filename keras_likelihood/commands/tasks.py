@@ -39,7 +39,7 @@ class Task:
     CHANGE_CLASSES: ClassVar[tuple[str, ...]] = ()
     """Methods that may change the predicted classes."""
     name: ClassVar[str]
-    scores: ClassVar[tuple[str, ...]]
+    scores: ClassVar[dict[str, Callable[[Columns], float]]]
     gap: ClassVar[str]
     """The score that is close to zero for a calibrated model."""
     axes: ClassVar[tuple[str, str]]
@@ -49,9 +49,8 @@ class Task:
     _room: ClassVar[Any]
     _checked: Callable[..., Array]
     _columns: Callable[[Any, Array], Columns]
-    _scores: Callable[[Columns], tuple[float, ...]]
     _points: Callable[[Columns], list[Point]]
-    _gap_by_chance: Callable[..., float]
+    _by_chance: Callable[[np.random.Generator], Columns]
 
     def __init__(
         self,
@@ -162,7 +161,7 @@ class Task:
     def judge(self, method: str) -> dict[str, float]:
         """Scores on the rows to evaluate on, NaN without a scale."""
         if result := self._result(method):
-            return dict(zip(self.scores, self._scores(result), strict=True))
+            return {k: float(score(result)) for k, score in self.scores.items()}
         return dict.fromkeys(self.scores, float("nan"))
 
     def curve(self, method: str) -> list[dict[str, Any]]:
@@ -175,7 +174,8 @@ class Task:
     def gap_by_chance(self) -> float:
         """95 % quantile of the gap of perfectly calibrated models."""
         random = np.random.default_rng(0)
-        gaps = [self._gap_by_chance(random) for _ in range(100)]
+        gap = self.scores[self.gap]
+        gaps = [gap(self._by_chance(random)) for _ in range(100)]
         return float(np.quantile(gaps, 0.95))
 
 
@@ -202,7 +202,13 @@ class ClassifierTask(Task):
     }
     OF_FEATURES = ("features", "deep")
     CHANGE_CLASSES = ("vector", "matrix")
-    scores = ("NLL", "ECE", "accuracy")
+    scores: ClassVar = {
+        "NLL": lambda of: of["nll"].mean(),
+        "ECE": lambda of: functions.binned_error(
+            of["accuracy"], of["confidence"]
+        ),
+        "accuracy": lambda of: of["accuracy"].mean(),
+    }
     gap = "ECE"
     axes = ("confidence", "accuracy")
 
@@ -225,10 +231,6 @@ class ClassifierTask(Task):
         nll = np.full(y.size, functions.negative_log_likelihood(y, p))
         return {"accuracy": right, "confidence": confidence, "nll": nll}
 
-    def _scores(self, of: Columns) -> tuple[float, ...]:
-        ece = functions.binned_error(of["accuracy"], of["confidence"])
-        return float(of["nll"].mean()), ece, float(of["accuracy"].mean())
-
     def _points(self, of: Columns) -> list[Point]:
         bins = functions.reliability_bins(
             of["accuracy"], of["confidence"], bins=_BINS
@@ -239,10 +241,10 @@ class ClassifierTask(Task):
             points.append((f"{low}-{low + 10} %", predicted, share, int(size)))
         return points
 
-    def _gap_by_chance(self, random: np.random.Generator) -> float:
-        confidence = self._result("none")["confidence"]
-        right = random.random(len(confidence)) < confidence
-        return functions.binned_error(right, confidence)
+    def _by_chance(self, random: np.random.Generator) -> Columns:
+        of = self._result("none")
+        right = random.random(len(of["nll"])) < of["confidence"]
+        return {**of, "accuracy": right}
 
     def belief(self) -> str:
         """Whether the model is overconfident, in a sentence."""
@@ -264,7 +266,12 @@ class RegressorTask(Task):
         "linear": "LinearRescaling",
         "deep": "DeepRescaling",
     }
-    scores = ("NLL", "CAL", "in 90 % band", "band width")
+    scores: ClassVar = {
+        "NLL": lambda of: of["nll"].mean(),
+        "CAL": lambda of: functions.calibration_error(of["cdf"]),
+        "in 90 % band": lambda of: functions.interval_coverage(of["cdf"]),
+        "band width": lambda of: of["width"].mean(),
+    }
     gap = "CAL"
     axes = ("promised", "observed")
 
@@ -288,20 +295,14 @@ class RegressorTask(Task):
         columns["cdf"] = distribution.cdf(y).clip(0, 1)
         return {name: np.ravel(values) for name, values in columns.items()}
 
-    def _scores(self, of: Columns) -> tuple[float, ...]:
-        cal = functions.calibration_error(of["cdf"])
-        inside = functions.interval_coverage(of["cdf"], 0.9)
-        return float(of["nll"].mean()), cal, inside, float(of["width"].mean())
-
     def _points(self, of: Columns) -> list[Point]:
         cdf, levels = of["cdf"], [at / 10 for at in range(1, 10)]
         inside = [functions.interval_coverage(cdf, p) for p in levels]
         pairs = zip(levels, inside, strict=True)
         return [(f"{p:.0%}", p, q, len(cdf)) for p, q in pairs]
 
-    def _gap_by_chance(self, random: np.random.Generator) -> float:
-        cdf = random.random(len(self.judged_on["y"]))
-        return functions.calibration_error(cdf)
+    def _by_chance(self, random: np.random.Generator) -> Columns:
+        return {"cdf": random.random(len(self.judged_on["y"]))}
 
     def belief(self) -> str:
         if not self.judged_on["has_scale"]:
