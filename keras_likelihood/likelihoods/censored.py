@@ -120,12 +120,6 @@ class Censored(MappedWrapper):
         return self.inner.to_tfp()
 
 
-def is_exact(y: Tensor, prediction: Tensor) -> Tensor:
-    """Whether each target is known exactly, one boolean per outcome."""
-    bounds = Censored.match_target(y, prediction)
-    return bounds[..., 0] == bounds[..., 1]
-
-
 def censored(
     y: Tensor | None = None,
     *,

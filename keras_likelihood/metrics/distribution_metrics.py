@@ -9,7 +9,6 @@ from keras_likelihood import likelihoods
 from keras_likelihood.backend.registration import serializable, snake_case
 from keras_likelihood.backend.types import Tensor
 from keras_likelihood.likelihoods import Bernoulli, Likelihood, Softmax
-from keras_likelihood.likelihoods.censored import is_exact
 from keras_likelihood.likelihoods.checks import check_argument, check_coverage
 from keras_likelihood.likelihoods.output import distribution_of, split_output
 from keras_likelihood.losses.batch import Batch
@@ -192,9 +191,8 @@ class CalibrationError(DistributionMetric):
     ```
 
     Args:
-        likelihood: as in `DistributionMetric`.
         levels: number of equal steps in p. Defaults to 20.
-        **options: options of `DistributionMetric`.
+        likelihood, **options: as in `DistributionMetric`.
     """
 
     own_arguments = ("levels",)
@@ -241,8 +239,7 @@ class IntervalCoverage(MeanOverOutcomes):
 
     Args:
         coverage: nominal coverage of the interval, in (0, 1). Defaults to 0.9.
-        likelihood: as in `DistributionMetric`.
-        **options: options of `DistributionMetric`.
+        likelihood, **options: as in `DistributionMetric`.
     """
 
     own_arguments = ("coverage",)
@@ -266,7 +263,8 @@ class IntervalCoverage(MeanOverOutcomes):
         jump = cdf - below
         ends = (ops.clip(p, tail, 1 - tail) for p in (cdf, below))
         covered = ops.subtract(*ends) / ops.where(jump > 0, jump, 1.0)
-        exact = is_exact(y_true, distribution.prediction)
+        y_true = distribution.match_target(y_true, distribution.prediction)
+        exact = y_true[..., 0] == y_true[..., 1]
         return ops.where(ops.logical_or(exact, jump <= 0), inside, covered)
 
 
@@ -349,7 +347,10 @@ class ClassMetric(DistributionMetric):
 class BrierScore(ClassMetric, MeanOverOutcomes):
     """Mean squared distance of the probabilities from the one-hot outcome.
 
-    Brier = mean_i sum_c (p_ic - [y_i = c])^2
+        Brier = mean_i sum_c (p_ic - [y_i = c])^2
+
+    Args:
+        **options: options of `ClassMetric`.
     """
 
     def values(self, distribution: Likelihood, y_true: Tensor) -> Tensor:
