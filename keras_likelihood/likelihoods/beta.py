@@ -10,7 +10,7 @@ from keras_likelihood.backend.operations import clip
 from keras_likelihood.backend.types import Tensor
 from keras_likelihood.constraints import AffineSigmoid, ShiftedSoftplus
 from keras_likelihood.likelihoods.incomplete import beta_tails, log_beta_density
-from keras_likelihood.likelihoods.likelihood import Likelihood, compiled_method
+from keras_likelihood.likelihoods.likelihood import Likelihood
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.special import smallest
 from keras_likelihood.likelihoods.tails import solve
@@ -65,7 +65,6 @@ class Beta(Likelihood):
         below, above = beta_tails(*self._shapes(), y, 1 - y)
         return ops.where(upper, above, below)
 
-    @compiled_method
     def tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
         a, b = self._shapes()
         mean, rest = self._means()

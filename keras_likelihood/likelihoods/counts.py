@@ -12,7 +12,7 @@ from keras_likelihood.backend.types import Tensor
 from keras_likelihood.constraints import AffineSigmoid, Softplus
 from keras_likelihood.likelihoods import incomplete
 from keras_likelihood.likelihoods.checks import check_argument
-from keras_likelihood.likelihoods.likelihood import compiled_method, get
+from keras_likelihood.likelihoods.likelihood import get
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parametrized import Wrapper
 from keras_likelihood.likelihoods.positive import MeanLikelihood
@@ -35,7 +35,6 @@ class CountLikelihood(MeanLikelihood):
         below, above = self.count_log_tails(clip(floor(y), 0.0, 1e30))
         return ops.where(upper, above, below)
 
-    @compiled_method
     def tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
         deviation = ops.sqrt(self.variance())
         # Cantelli's inequality bounds the median. The tails are exponential.

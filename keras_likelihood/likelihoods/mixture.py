@@ -101,7 +101,6 @@ class Mixed(Wrapper):
         zero = ops.zeros_like(drawn)
         return ops.sum(ops.where(chosen, drawn, zero), axis=axis)
 
-    @compiled_method
     def tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
         log_p = log_p + ops.zeros_like(self.outcomes_like())
         upper = ops.logical_and(upper, ops.ones_like(log_p, dtype="bool"))

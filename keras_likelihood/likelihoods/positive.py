@@ -11,7 +11,7 @@ from keras_likelihood.backend.types import Tensor
 from keras_likelihood.constraints import ShiftedSoftplus, Softplus
 from keras_likelihood.likelihoods import special, tails
 from keras_likelihood.likelihoods.incomplete import gamma_tails
-from keras_likelihood.likelihoods.likelihood import Likelihood, compiled_method
+from keras_likelihood.likelihoods.likelihood import Likelihood
 from keras_likelihood.likelihoods.location_scale import SCALE
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.special import HALF_LOG_2_PI, bounded_exp
@@ -106,7 +106,6 @@ class Gamma(PositiveLikelihood):
         below, above = gamma_tails(self.shape, self.shape * ratio)
         return ops.where(upper, above, below)
 
-    @compiled_method
     def log_ratio_tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
         # Markov's inequality bounds the upper tail.
         spread = ops.log1p(clip(-log_p / self.shape, 0.0, 1e30))

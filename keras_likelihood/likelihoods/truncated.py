@@ -9,7 +9,6 @@ from keras import ops
 from keras_likelihood.backend.operations import clip
 from keras_likelihood.backend.types import Shape, Tensor
 from keras_likelihood.likelihoods.checks import check_argument
-from keras_likelihood.likelihoods.likelihood import compiled_method
 from keras_likelihood.likelihoods.method_calls import method
 from keras_likelihood.likelihoods.parametrized import MappedWrapper, Wrapper
 from keras_likelihood.likelihoods.special import floor
@@ -85,7 +84,6 @@ class Truncated(Wrapper):
         share = share - log_probability(inner, low, high)
         return clip(share, -math.inf, 0.0)
 
-    @compiled_method
     def tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
         # Use the tail of the likelihood in which the range lies, or the given
         # tail if the range contains the median.

@@ -81,7 +81,6 @@ class VonMises(Likelihood):
         ends = self.prediction - math.pi, self.prediction + math.pi
         return clip(super().quantile(p), *ends)
 
-    @compiled_method
     def tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
         width, nll = self._line()
         z = quadrature.log_quantile(nll, log_p)
