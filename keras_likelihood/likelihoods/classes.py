@@ -49,9 +49,8 @@ class Bernoulli(Likelihood):
     def is_possible(cls, y: Tensor) -> Any:
         return (y >= 0) & (y <= 1)
 
-    def cdf(self, y: Tensor) -> Tensor:
-        at_zero = ops.sigmoid(-self.logits)
-        return ops.where(y < 0, 0.0, ops.where(y < 1, at_zero, 1.0))
+    def log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
+        return -ops.softplus(ops.where(upper, -self.logits, self.logits))
 
     def quantile(self, p: Tensor) -> Tensor:
         return ops.cast(p > ops.sigmoid(-self.logits), self.prediction.dtype)
@@ -262,7 +261,7 @@ class Ordinal(Parametrized):
 
     def _pick(self, values: Tensor, classes: Tensor) -> Tensor:
         """Selects entries of the last axis of `values` by class number."""
-        numbers = ops.arange(self.classes, dtype=values.dtype)
+        numbers = ops.arange(values.shape[-1], dtype=values.dtype)
         chosen = ops.expand_dims(classes, axis=-1) == numbers
         return ops.sum(ops.where(chosen, values, 0.0), axis=-1)
 
@@ -274,20 +273,16 @@ class Ordinal(Parametrized):
         """Probabilities, `(batch, ..., units, classes)`."""
         return ops.exp(-self._nll_of_classes())
 
-    def _cumulative(self) -> Tensor:
-        up_to = ops.sigmoid(self._logits())
-        return ops.concatenate([up_to, ops.ones_like(up_to[..., :1])], axis=-1)
-
-    def cdf(self, y: Tensor) -> Tensor:
-        y = floor(y)
-        at = self._pick(self._cumulative(), clip(y, 0.0, self.classes - 1.0))
-        return ops.where(y < 0, ops.zeros_like(at), at)
+    def log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
+        y, logits = floor(y), self._logits()
+        above = self._pick(-ops.softplus(logits), y)
+        return ops.where(upper, above, self._pick(-ops.softplus(-logits), y))
 
     def quantile(self, p: Tensor) -> Tensor:
         """The smallest class k with `P(y <= k) >= p`."""
-        below = self._cumulative() < (p if not p.shape else p[..., None])
-        below = ops.cast(below[..., :-1], self.prediction.dtype)
-        return ops.sum(below, axis=-1)
+        p = p[..., None] if len(p.shape) else p
+        below = ops.sigmoid(self._logits()) < p
+        return ops.sum(ops.cast(below, self.prediction.dtype), axis=-1)
 
     def mean(self) -> Tensor:
         """Expected class number."""
