@@ -23,6 +23,7 @@ _SHORT_NAMES = {
     "DataParameter": "data_parameters",
     "Ensemble": "ensembles",
     "FileError": "backend.files",
+    "LastLayerLaplace": "ensembles.last_layer_laplace",
     "LikelihoodModel": "models",
     "audit": "auditing.audit",
     "censored": "likelihoods.censored",
