@@ -16,6 +16,7 @@ from keras_likelihood.likelihoods.checks import (
 )
 from keras_likelihood.reading import ModelGraph, stock_models
 from keras_likelihood.reading.endings import PROBABILITIES, kind_of
+from keras_likelihood.reading.graphs import ClassifierGraph
 
 __all__ = ["LastLayerLaplace"]
 
@@ -121,18 +122,11 @@ class LastLayerLaplace:
                 depend on their values.
             sample_weight: one weight for each example, or `None`.
         """
-        graph = ModelGraph(self.model, x, batched=y is None)
-        self._likelihood, parts = _linear_output(graph)
-        predicted = {
-            name: part
-            for name, part in parts.items()
-            if isinstance(part, keras.KerasTensor)
-        }
-        self._constants = {k: v for k, v in parts.items() if k not in predicted}
-        self._outputs = keras.Model(graph.graph.input, predicted)
-        values, _, weight = graph.run(
-            predicted, x, y, sample_weight, self.batch_size
+        graph, self._likelihood, self._constants = _linear_output(
+            self.model, x, batched=y is None
         )
+        self._outputs = keras.Model(graph.graph.input, graph.tensors)
+        values, _, weight = graph.run(x, y, sample_weight, self.batch_size)
         features, found = self._split(values)
         weight = as_weight(weight, (len(features),))[:, None]
         information = weight * found.information()
@@ -213,21 +207,28 @@ class LastLayerLaplace:
         return features, self._likelihood(**parameters).as_numpy()
 
 
-def _linear_output(graph: ModelGraph) -> tuple[Any, dict[str, Any]]:
-    """The likelihood, and the features, the prediction and the parameters.
+def _linear_output(
+    model: Any, x: Any, batched: bool
+) -> tuple[ModelGraph, Any, dict[str, Any]]:
+    """A graph with the features in its tensors, its likelihood and constants.
 
-    What the model predicts is symbolic.
+    The other tensors are the prediction and the predicted parameters.
     """
-    kind, values = graph.likelihood, {}
-    stock = stock_models.task_of_loss(graph.loss) == "classification"
+    graph = ModelGraph(model, x, batched=batched)
+    kind, constants = graph.likelihood, {}
+    task = stock_models.task_of_loss(graph.loss)
     if kind is not None:
-        values = {"prediction": graph.prediction, **graph.parameters}
-    elif stock or kind_of(graph.prediction) in PROBABILITIES:
-        logits, multi_label = graph.logits()
-        is_binary = multi_label or logits.shape[-1] == 1
+        for name, value in graph.parameters.items():
+            is_predicted = isinstance(value, keras.KerasTensor)
+            (graph.tensors if is_predicted else constants)[name] = value
+    elif task == "classification" or kind_of(graph.prediction) in PROBABILITIES:
+        graph = classifier = ClassifierGraph(model, x, batched=batched)
+        logits = graph.tensors.pop("logits")
+        is_binary = classifier.multi_label or logits.shape[-1] == 1
         kind = Bernoulli if is_binary else Softmax
-        values = {"prediction": logits}
-    features = graph.features(optional=True)
+        graph.tensors["prediction"] = logits
+    graph.tensors |= graph.features("optional")
+    features = graph.tensors.get("features")
     if (
         kind is None
         or features is None
@@ -242,7 +243,7 @@ def _linear_output(graph: ModelGraph) -> tuple[Any, dict[str, Any]]:
             f"Received: {received} and "
             f"{'no' if features is None else tuple(features.shape)} features"
         )
-    return kind, {"features": features, **values}
+    return graph, kind, constants
 
 
 def _standard_normal(count: int, columns: int) -> Array:

@@ -165,7 +165,11 @@ def _pooled_logits(kind: Any, parameters: dict[str, Any]) -> Tensor:
 
     z, temperature = by_member(parameters["member"]), parameters["temperature"]
     is_predicted = isinstance(temperature, keras.KerasTensor)
-    z = z / (by_member(temperature) if is_predicted else temperature)
+    if is_predicted:
+        z = z / by_member(temperature)
+    else:
+        # One for all members, or one per member.
+        z = z / np.reshape(temperature, (-1, 1))
     if kind.likelihood is Softmax:
         return ops.log(ops.mean(ops.softmax(z), axis=-2) + 1e-37)
     yes, no = (ops.mean(ops.sigmoid(v), axis=-2) for v in (z, -z))

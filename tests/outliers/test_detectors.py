@@ -82,7 +82,8 @@ def test_the_settings_of_the_paper(tmp_path):
     assert roc_auc_score(outlier, fitted.decision_scores_) > 0.8
     layers = [type(layer).__name__ for layer in fitted.model_.layers]
     assert layers.count("Dense") == 2
-    assert fitted.model_.optimizer.learning_rate == pytest.approx(5e-4)
+    rate = float(fitted.model_.optimizer.learning_rate)
+    assert rate == pytest.approx(5e-4)
     fitted.save(tmp_path / "detector.zip")
     again = PCAScale.load(tmp_path / "detector.zip")
     assert again.likelihood == "normal" and again.steps == 400
