@@ -102,6 +102,11 @@ class Truncated(Wrapper):
     def typical_outcome(self) -> Tensor:
         return clip(self.inner.typical_outcome(), *self.support)
 
+    def edges(self) -> Tensor:
+        # Those of a mixture show where its density has narrow parts.
+        inner = clip(self.inner.edges(), *self.support)
+        return ops.sort(ops.concatenate([super().edges(), inner]), axis=0)
+
 
 class Rounded(MappedWrapper):
     """A likelihood for targets rounded to a multiple of `step`.
