@@ -126,8 +126,8 @@ class LastLayerLaplace:
             self.model, x, batched=y is None
         )
         self._outputs = keras.Model(graph.graph.input, graph.tensors)
-        values, _, weight = graph.run(x, y, sample_weight, self.batch_size)
-        features, found = self._split(values)
+        outputs, _, weight = graph.run(x, y, sample_weight, self.batch_size)
+        features, found = self._split(outputs)
         weight = as_weight(weight, (len(features),))[:, None]
         information = weight * found.information()
         if issubclass(self._likelihood, Softmax):
@@ -196,7 +196,7 @@ class LastLayerLaplace:
             inner = self._likelihood.shape_of(p.name, shape, "element")
             value = np.broadcast_to(getattr(found, p.name), (shape[0], *inner))
             values[p.name] = np.tile(value, (1, count))
-        ensemble = EnsembleDistribution(self._likelihood, components=count)
+        ensemble: Any = EnsembleDistribution(self._likelihood, components=count)
         values = {k: v.astype("float32") for k, v in values.items()}
         return ensemble(prediction.astype("float32"), **values).as_numpy()
 
@@ -215,7 +215,8 @@ def _linear_output(
     The other tensors are the prediction and the predicted parameters.
     """
     graph = ModelGraph(model, x, batched=batched)
-    kind, constants = graph.likelihood, {}
+    kind = graph.likelihood
+    constants: dict[str, Any] = {}
     task = stock_models.task_of_loss(graph.loss)
     if kind is not None:
         for name, value in graph.parameters.items():
