@@ -5,8 +5,9 @@ The audit itself is `kl.audit`.
 
 from keras_likelihood.auditing.decisions import apply
 from keras_likelihood.auditing.label_issues import find_label_issues
-from keras_likelihood.auditing.own_network import fill_missing, train_for_audit
+from keras_likelihood.auditing.own_network import train_for_audit
 from keras_likelihood.auditing.report import AuditReport
+from keras_likelihood.tables.missing import fill_missing
 
 __all__ = [
     "AuditReport",

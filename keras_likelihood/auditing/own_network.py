@@ -145,36 +145,6 @@ def _normalised(layer: Any, h: Any) -> Any:
     return layers.ReLU()(layers.BatchNormalization()(layer(h)))
 
 
-def fill_missing(x: Any) -> Array:
-    """Fills the missing values (NaN) of a table.
-
-    A missing value becomes the median of its column. For each column with
-    missing values an indicator column is added at the end, 1 where the value
-    is missing and 0 elsewhere, because missingness may be informative.
-
-    >>> x = np.array([[1.0, 5.0], [3.0, np.nan], [4.0, 7.0]])
-    >>> kl.auditing.fill_missing(x)
-    array([[1., 5., 0.],
-           [3., 6., 1.],
-           [4., 7., 0.]])
-
-    Args:
-        x: `(n, features)`. Arrays of other shapes are returned unchanged.
-
-    Returns:
-        `(n, features + columns with missing values)`.
-    """
-    table: Array = np.asarray(x)
-    is_table = table.ndim == 2 and table.dtype.kind == "f"
-    missing = np.isnan(table) if is_table else np.zeros((1, 1), bool)
-    if not missing.any():
-        return table
-    # An empty column has no median.
-    middle = np.nanmedian(np.where(missing.all(axis=0), 0, table), axis=0)
-    filled = np.where(missing, middle, table)
-    return np.column_stack([filled, missing[:, missing.any(axis=0)]])
-
-
 def _as_classes(y: Array, classes: int | None) -> tuple[Array, int]:
     """Returns class numbers `(n,)` and the number of classes."""
     if y.ndim == 2 and y.shape[1] > 1:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from keras_likelihood.auditing import fill_missing
 from keras_likelihood.auditing.audit import audit
 from keras_likelihood.backend.types import Array
 from keras_likelihood.commands import detect, files
@@ -20,6 +19,7 @@ from keras_likelihood.diagnosis import diagnose
 from keras_likelihood.pages.charts import histogram, reliability
 from keras_likelihood.pages.examples import show_inputs
 from keras_likelihood.pages.page import VERDICTS, Part, Table, write_page
+from keras_likelihood.tables.missing import fill_missing, filled_names
 
 FEWEST = 20
 """Smallest number of examples."""
@@ -230,8 +230,7 @@ def _inputs(
     far = scores > middle + _FAR * max(spread, 1e-9)
     names = data.get("columns", data.get("names"))
     if names and source == "column":
-        gaps = np.isnan(x).any(axis=0)
-        names = [*names, *(f"{names[i]} is missing" for i in np.where(gaps)[0])]
+        names = filled_names(x, names)
     else:
         names = [f"{source} {i}" for i in range(table.shape[1])]
     strangest = detect.strangest(detector, table, names, _MOST)

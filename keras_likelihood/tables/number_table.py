@@ -5,6 +5,7 @@ import numpy as np
 from keras_likelihood.backend.files import Path
 from keras_likelihood.backend.types import Array
 from keras_likelihood.tables.columns import learn_column, notes_of
+from keras_likelihood.tables.missing import fill_missing, filled_names
 from keras_likelihood.tables.reading import read_file
 from keras_likelihood.tables.table_files import check_target
 
@@ -64,12 +65,5 @@ class NumberTable:
         self.x = np.column_stack(parts).astype("float64", copy=False)
 
     def filled(self) -> tuple[Array, list[str]]:
-        """`x` and `names`, with indicators of missing values.
-
-        Missing numbers are replaced by the median of their column.
-        """
-        gap = np.isnan(self.x)
-        some = np.flatnonzero(gap.any(axis=0))
-        x = np.where(gap, np.nanmedian(self.x, axis=0), self.x)
-        names = [f"{self.names[at]} is missing" for at in some]
-        return np.concatenate([x, gap[:, some]], axis=1), self.names + names
+        """`x` and `names`, with missing values filled and indicated."""
+        return fill_missing(self.x), filled_names(self.x, self.names)
