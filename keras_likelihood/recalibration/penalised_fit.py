@@ -98,15 +98,10 @@ def fit_by_evidence(
 
 
 def fit_penalised(
-    objective: Any,
-    strengths: dict[str, float],
-    iterations: int,
-    start: Groups | None = None,
+    objective: Any, strengths: dict[str, float], iterations: int
 ) -> Groups:
-    """Fits the weights with known strengths, from `start` or from zero."""
-    start = start or {}
-    shapes = objective.shapes.items()
-    weights = {k: start.get(k, np.zeros(shape)) for k, shape in shapes}
+    """Fits the weights with known strengths, from zero."""
+    weights = {k: np.zeros(shape) for k, shape in objective.shapes.items()}
     curvatures = curvatures_at(objective, weights)
     return minimise(objective, weights, curvatures, strengths, iterations)
 

@@ -5,7 +5,6 @@ If both were fitted together, each would undo the shrinkage of the other.
 
 import dataclasses
 import functools
-from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax
@@ -56,12 +55,11 @@ class TemperedRows:
     floor: float = 0.0
     has_prior: bool = True
     whole: "TemperedRows | None" = None
-    _last_map: Groups | None = None
 
     def part(self, index: Array) -> "TemperedRows":
         """The same object for some rows."""
-        changed: Any = {"rows": self.rows.part(index), "whole": self}
-        return dataclasses.replace(self, **changed, _last_map=None)
+        rows = self.rows.part(index)
+        return dataclasses.replace(self, rows=rows, whole=self)
 
     def losses(
         self, logit_map: str | None, strength: float, rows: Rows
@@ -121,12 +119,7 @@ class TemperedRows:
     def map(self, logit_map: str, strength: float) -> Groups:
         """The weights of a map of the tempered logits or of the features."""
         strengths = (self.whole or self)._strengths(logit_map, strength)
-        # A fitted map with stronger priors is the start of a matrix.
-        start = self._last_map if logit_map == "matrix" else None
-        self._last_map = fit_penalised(
-            self._mapped(logit_map), strengths, _ITERATIONS, start
-        )
-        return self._last_map
+        return fit_penalised(self._mapped(logit_map), strengths, _ITERATIONS)
 
     def _mapped(self, logit_map: str) -> softmax.MappedSoftmax:
         return softmax.MappedSoftmax(self._tempered_rows, MAPS[logit_map])
