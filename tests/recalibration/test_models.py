@@ -64,24 +64,6 @@ def test_dense_prediction():
     np.testing.assert_array_equal(p.argmax(-1), before.argmax(-1))
 
 
-@pytest.mark.few(0)
-def test_named_features_and_unknown_endings():
-    x, y = kinds.data()
-    named = recalibration.LinearFeatureScaling().fit(
-        kinds.make("activation"), x, y, features="features"
-    )
-    assert named.parameters_["kernel"].shape == (4,)
-    inputs = keras.Input((5,))
-    hidden = keras.layers.Dense(3, activation="softmax")(inputs)
-    odd = keras.Model(inputs, keras.layers.Dropout(0.1)(hidden))
-    with pytest.raises(ValueError, match="Received: Dropout"):
-        recalibration.GlobalScaling().fit(odd, x, y)
-    told = recalibration.GlobalScaling().fit(odd, x, y, from_logits=False)
-    assert told.model.predict(x, verbose=0).shape == (128, 3)
-    with pytest.raises(ValueError, match="Received: 'absent.keras'"):
-        recalibration.GlobalScaling().fit("absent.keras", x, y)
-
-
 @pytest.mark.skipif(
     keras.backend.backend() != "tensorflow", reason="SavedModel"
 )

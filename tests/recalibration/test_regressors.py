@@ -259,12 +259,6 @@ def test_auto_chooses_what_held_out_rows_favour():
         regression.AutoRescaling().fit_arrays(prediction[:2], y[:2])
 
 
-def test_other_likelihoods_are_refused_with_advice_that_helps():
-    counts = kl.likelihoods.Poisson(np.ones((4, 1), "float32"))
-    with pytest.raises(ValueError, match="conformal.ConformalIntervals"):
-        regression.GlobalRescaling().fit_distribution(counts, np.ones(4))
-
-
 def test_few_data_do_not_explode():
     prediction, y, _ = draw(40)
     random = np.random.default_rng(0)

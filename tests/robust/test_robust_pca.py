@@ -97,12 +97,3 @@ def test_errors(rng):
         RobustPCA(2, restraint=0).fit(x)
     with pytest.raises(ValueError, match="features"):
         RobustPCA(2).fit(x).transform(x[:, :3])
-
-
-def test_a_data_frame_is_fitted_without_a_warning(recwarn):
-    pandas = pytest.importorskip("pandas")
-    x, *_ = contaminated(0, 0.2)
-    frame = pandas.DataFrame(x, columns=list("abcdef"))
-    model = RobustPCA(2).fit(frame)
-    np.testing.assert_allclose(model.scale_, RobustPCA(2).fit(x).scale_)
-    assert not [w for w in recwarn if "feature names" in str(w.message)]
