@@ -13,7 +13,6 @@ from keras_likelihood.likelihoods import Likelihood, LocationScale, Normal
 from keras_likelihood.likelihoods.checks import check_argument, to_float64
 from keras_likelihood.reading.graphs import RegressorGraph, as_tensor
 from keras_likelihood.reading.targets import (
-    as_column,
     check_fitted,
     location_and_scale,
     widest,
@@ -186,7 +185,6 @@ class ConformalIntervals:
             groups: as in `fit`.
         """
         distribution = _normal(prediction, scale)
-        y = as_column(y, "y")
         return self.fit_distribution(distribution, y, groups=groups)
 
     def fit_distribution(

@@ -117,8 +117,6 @@ class JointScaling(ClassifierRecalibrator):
         kernels, shifts = zip(*raw, strict=True)
         kernel, bias = np.concatenate(kernels), weights["free"] + sum(shifts)
         self.parameters_ |= {
-            "kernel": kernel,
-            "intercept": float(bias[0]),
             "network": [kernel[:, None], bias],
             "prior_precision": strengths.get(self.temperature_from, strengths),
         }

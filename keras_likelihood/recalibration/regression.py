@@ -299,9 +299,6 @@ class LinearRescaling(RegressorRecalibrator):
         first, bias, *rest = self._weights(objective, x)
         kernel, shift = basis.to_raw(first)
         self.parameters_["network"] = [kernel, bias + shift, *rest]
-        if not rest:
-            self.parameters_["kernel"] = kernel[:, 0]
-            self.parameters_["intercept"] = float((bias + shift)[0])
 
     def _weights(
         self, objective: network.LinkedObjective, raw: Array

@@ -111,7 +111,7 @@ def test_linear_scaling_finds_a_varying_temperature():
     flat = recalibration.GlobalScaling().fit_arrays(logits, y)
     gain = flat.report_["nll_after"] - linear.report_["nll_after"]
     assert gain > 0.02
-    kernel = np.abs(linear.parameters_["kernel"])
+    kernel = np.abs(linear.parameters_["network"][0][:, 0])
     assert kernel[0] > 4 * kernel[1:].max()
 
 

@@ -84,7 +84,7 @@ def test_predicted_scales_beat_a_global_one_on_new_data():
     for method in METHODS:
         fitted = method().fit_arrays(prediction, y, features=x)
         if method is regression.LinearRescaling:
-            kernel = np.abs(fitted.parameters_["kernel"])
+            kernel = np.abs(fitted.parameters_["network"][0][:, 0])
             assert kernel.argmax() == 1 and kernel.shape == (3,)
         law = fitted.calibrate(test_prediction, features=test_x)
         nll[method.__name__] = mean_nll(law, test_y)
@@ -185,7 +185,7 @@ def test_a_model_is_judged_by_its_own_likelihood(name):
         nll = mean_nll(after, y)
         assert report["nll_after"] == pytest.approx(nll, rel=1e-4)
     # The scale grows with the first feature.
-    assert fitted.parameters_["kernel"][0] > 0.2
+    assert fitted.parameters_["network"][0][0, 0] > 0.2
     if OWN[name]:
         with pytest.raises(
             ValueError, match="a distribution with the .* of every"
