@@ -267,14 +267,15 @@ def main():
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
     os.environ["PYTHONWARNINGS"] = "ignore"
-    end = time.monotonic() + (arguments.limit or float("inf"))
+    end = arguments.limit and time.monotonic() + arguments.limit
     results = []
     spawn = multiprocessing.get_context("spawn")
     with spawn.Pool(arguments.jobs, maxtasksperchild=1) as pool:
         found = pool.imap_unordered(run, every)
         for _ in every:
             try:
-                result = found.next(max(end - time.monotonic(), 0.01))
+                left = end and max(end - time.monotonic(), 0.01)
+                result = found.next(left)
             except multiprocessing.TimeoutError:
                 print(f"stopped after {len(results)} of {len(every)} fits")
                 break

@@ -122,12 +122,15 @@ def test_readme_links_work_on_pypi():
 
 @pytest.mark.pages
 def test_robust_curve_of_the_readme(tmp_path):
-    """The block runs as pasted, and so does the sentence below it."""
+    """The block runs as pasted and prints what it and the sentence below say.
+
+    Another seed changes the last digit.
+    """
     (block,) = [b for b in readme_blocks("python") if "RobustRhoHead" in b]
     printed = run_alone(block + SQUARED_ERROR, tmp_path).split()
-    robust, squared = float(printed[-2]), float(printed[-1])
-    assert robust < 0.12
-    assert 0.3 < squared < 0.5
+    robust, squared = map(float, re.findall(r"about (0\.\d+)", README))
+    assert float(printed[-2]) == pytest.approx(robust, abs=0.011)
+    assert float(printed[-1]) == pytest.approx(squared, abs=0.1)
 
 
 SQUARED_ERROR = """
