@@ -14,6 +14,7 @@ from keras_likelihood.commands import files, outputs
 from keras_likelihood.commands.console import callback
 from keras_likelihood.commands.options import data_suffix
 from keras_likelihood.pages.examples import show_inputs
+from keras_likelihood.reading import load_model
 from keras_likelihood.tables.csv_files import CsvFile
 
 
@@ -23,7 +24,7 @@ def run(args: argparse.Namespace) -> None:
             "--epochs applies only if no model is given. "
             f"Received: {args.model}"
         )
-    model = files.load_model(args.model) if args.model else None
+    model = load_model(args.model) if args.model else None
     data = files.read_examples(model, args.data, args)
     if args.apply:
         _apply(args, data)

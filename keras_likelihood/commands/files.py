@@ -124,7 +124,9 @@ def read_model_and_data(
 
     The classes and text columns of both files must agree.
     """
-    model = load_model(args.model)
+    from keras_likelihood import reading
+
+    model = reading.load_model(args.model)
     data = read_examples(model, args.data, args)
     test = read_examples(model, args.test, args) if args.test else {}
     names = {"labels": "classes"}
@@ -185,20 +187,3 @@ def _checked(path: Path, name: str, values: Array, missing: bool) -> Array:
         size = min(values.dtype.itemsize, 8)
         return values.astype(f"=f{size}", copy=False)
     return values.astype(values.dtype.newbyteorder("="), copy=False)
-
-
-def load_model(path: str) -> Any:
-    """Loads a `.keras` file in safe mode."""
-    if pathlib.Path(path).suffix != ".keras":
-        raise CommandError(f"The model must be a .keras file. Received: {path}")
-    import keras
-
-    from keras_likelihood import reading
-
-    model = reading.load_model(path)
-    if not isinstance(model, keras.Model):
-        raise CommandError(
-            f"{path}: the file must hold a model. "
-            f"Received: {type(model).__name__}"
-        )
-    return model

@@ -63,6 +63,8 @@ def check_files(args: argparse.Namespace) -> None:
     for path in inputs.values():
         if path is not None:
             regular_file(path)
+    if (model := inputs.get("model")) and not model.endswith(".keras"):
+        raise UsageError(f"The model must be a .keras file. Received: {model}")
     target = getattr(args, "target", None)
     if target and is_text_table(args.data):
         check_target(target, open_table(args.data).names, f"{args.data}: ")

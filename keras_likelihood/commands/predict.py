@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from keras_likelihood import tabular
-from keras_likelihood.commands.files import load_model
 from keras_likelihood.tables.columns import as_words
 from keras_likelihood.tables.csv_files import write_csv
 from keras_likelihood.tables.reading import read_file
@@ -16,7 +15,7 @@ from keras_likelihood.tables.reading import read_file
 
 def run(args: argparse.Namespace) -> None:
     cells = read_file(args.data)
-    model = tabular.load(load_model(args.model))
+    model = tabular.load(args.model)
     unlike = model.unlike_training(cells)
     columns = {
         "row": range(len(unlike)),

@@ -35,6 +35,11 @@ def load_model(model: Any) -> keras.Model:
             # The loss of a `LikelihoodModel` has learned parameters. Other
             # losses may run any code and are not loaded.
             loaded = keras.models.load_model(path, safe_mode=True)
+    if not isinstance(loaded, keras.Model):
+        received = type(loaded).__name__
+        raise ValueError(
+            f"{path}: the file must hold a model. Received: {received}"
+        )
     return loaded
 
 
