@@ -95,10 +95,16 @@ def refuse_nan(values: Array, name: str) -> None:
         )
 
 
+def middle_and_spread(values: Array) -> tuple[float, float]:
+    """The median, and a standard deviation that outliers hardly change."""
+    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
+    # The quartiles are equal if most of the values are.
+    return middle, (high - low) / 1.349 or values.std()
+
+
 def refuse_rounding(values: Array, name: str) -> None:
     """Raises an error if float32 would round the differences of numbers."""
-    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
-    spread = (high - low) or values.std()
+    middle, spread = middle_and_spread(values)
     if abs(middle) > 1e5 * spread:
         raise ValueError(
             f"{name} must be closer to zero, because float32 rounds their "
@@ -197,8 +203,7 @@ def _learn_number(column: Column, cells: Array) -> Column:
     some_missing = 0 < len(known) < len(numbers)
     if not some_missing and (not known.size or known.min() == known.max()):
         return Column(column.name, "ignored", note="constant")
-    low, middle, high = np.quantile(known, [0.25, 0.5, 0.75])
-    spread = (high - low) or known.std()
+    middle, spread = middle_and_spread(known)
     if abs(middle) > _FAR * spread > 0:
         column.offset = float(middle)
     return column

@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.backend.types import Array, Tensor
-from keras_likelihood.tables.columns import Column
+from keras_likelihood.tables.columns import Column, middle_and_spread
 
 MOST_BINS = 32
 _ALL_BINS = 1024
@@ -179,7 +179,5 @@ def _edges(values: Array, most: int) -> Array:
 
 
 def _units(values: Array) -> tuple[float, float, float, float]:
-    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
-    # The quartiles are equal if most of the values are.
-    spread = (high - low) / 1.349 or values.std() or 1.0
-    return values.min(), values.max(), middle, max(spread, 1e-30)
+    middle, spread = middle_and_spread(values)
+    return values.min(), values.max(), middle, max(spread or 1.0, 1e-30)
