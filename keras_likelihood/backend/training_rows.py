@@ -50,12 +50,13 @@ class Rows:
 
     def count(self, steps: int | None) -> int | None:
         """Number of rows, of a dataset by the number of batches if known."""
-        if self._set is None:
-            return len(keras.tree.flatten(self._rows)[0])
         if not self.can_be_read:
             return None
-        self.draw(_MOST_READ)
-        return self._first * steps if steps else self._read
+        if self._set is not None:
+            self.draw(_MOST_READ)
+            if steps:
+                return self._first * steps
+        return len(keras.tree.flatten(self._rows)[0])
 
     def draw(self, most: int) -> dict[str, Any]:
         """At most `most` rows, `{"x": ..., "y": ..., "weight": ...}`.
@@ -65,7 +66,7 @@ class Rows:
         if self._set is not None and self._asked < min(most, _MOST_READ):
             self._asked = min(most, _MOST_READ)
             self._rows, self._first = _first_batches(self._set, self._asked)
-        count = self._read = len(keras.tree.flatten(self._rows)[0])
+        count = len(keras.tree.flatten(self._rows)[0])
         counted = np.arange(count)
         if "weight" in self._rows:
             weights = keras.tree.flatten(self._rows["weight"])

@@ -292,9 +292,8 @@ def terms_per_row(model: Any, rows: Rows) -> float:
     if not rows.can_be_read:
         return 1.0
     output, counts = model(rows.draw(32)["x"], training=False), [0.0]
-    losses = getattr(model, "losses_by_output", None)
-    losses = losses or _parts(getattr(model, "loss", None))
-    parts = getattr(model, "outputs_by_key", _parts)(output)
+    losses = getattr(model, "losses_by_output", None) or _by_key(model.loss)
+    parts = getattr(model, "outputs_by_key", _by_key)(output)
     for key, loss in losses.items():
         prediction = ops.convert_to_tensor(split_output(parts[key])[0])
         # Losses of Keras reduce the last axis.
@@ -306,7 +305,7 @@ def terms_per_row(model: Any, rows: Rows) -> float:
     return max(counts) or 1.0
 
 
-def _parts(structure: Any) -> dict[Any, Any]:
+def _by_key(structure: Any) -> dict[Any, Any]:
     return structure if isinstance(structure, dict) else {"": structure}
 
 

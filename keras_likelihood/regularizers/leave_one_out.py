@@ -140,8 +140,6 @@ class LinearModel:
         rows, columns = self._layer.kernel.shape
         self._penalized = np.arange(x.shape[1] * columns) < rows * columns
 
-    # The negative log-likelihood of the rows
-
     def _value_and_gradients(
         self, rows: Any, z: Tensor, freedom: Tensor, parameters: Tensor
     ) -> tuple[Tensor, list[Tensor]]:
@@ -216,8 +214,6 @@ class LinearModel:
                 break
         return parameters, value
 
-    # Penalized fits
-
     def _null(self) -> Fit:
         shape = self._x.shape[1], self._layer.kernel.shape[1]
         start = np.array([to_float64(v).item() for v in self._learned])
@@ -281,7 +277,10 @@ class LinearModel:
             moved_by = np.abs(parameters - last).max(initial=0.0)
             if gain < 1e-4 * max(1.0, abs(before)) and moved_by < 0.01:
                 break
-        influence, freedom = self._influence(hessian, curvatures, weights, full)
+        if not parameters.size:
+            influence, freedom = self._influence(
+                hessian, curvatures, weights, full
+            )
         score = self._score(
             self._x @ weights, parameters, curvatures, influence
         )
@@ -324,8 +323,6 @@ class LinearModel:
         if not np.isfinite(left_out).all():
             return np.inf
         return self._fit_parameters(left_out, parameters, 0.0)[1]
-
-    # Searches over strengths
 
     def _best_uniform(self) -> Fit:
         """The fit with the best of the strengths, the same for all weights."""
