@@ -127,9 +127,7 @@ class SparseSGD(FromArguments, RowRule):
     learning_rate: float | None = None
 
     def __post_init__(self) -> None:
-        rate = self.learning_rate
-        fits = rate is None or rate > 0
-        check_argument("learning_rate", rate, fits, "> 0 or None")
+        SparseRMSProp(self.learning_rate)
 
     def _move(self, state: Tensor, gradient: Tensor, visits: Tensor) -> Tensor:
         rate: Any = self.learning_rate
