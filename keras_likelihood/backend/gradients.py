@@ -1,16 +1,18 @@
 """Gradients of functions, and functions with gradients of their own."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import keras
 from keras import ops
 
 from keras_likelihood.backend.types import Tensor
 
+Function: TypeAlias = Callable[..., Any]
+
 
 def value_and_gradient(
-    function: Callable[..., Any], inputs: list[Any]
+    function: Function, inputs: list[Any]
 ) -> tuple[Any, ...]:
     """The value of a function, and the gradient of its sum for each input.
 
@@ -21,7 +23,7 @@ def value_and_gradient(
 
 
 def value_gradient_and_others(
-    function: Callable[..., Any], inputs: list[Any]
+    function: Function, inputs: list[Any]
 ) -> tuple[Any, ...]:
     """As `value_and_gradient`, for a function that also returns a dict."""
     if not inputs:
@@ -32,7 +34,7 @@ def value_gradient_and_others(
     return tuple(result)
 
 
-def _tensorflow(function: Callable[..., Any], inputs: list[Any]) -> Any:
+def _tensorflow(function: Function, inputs: list[Any]) -> Any:
     import tensorflow as tf
 
     with tf.GradientTape(watch_accessed_variables=False) as tape:
@@ -45,7 +47,7 @@ def _tensorflow(function: Callable[..., Any], inputs: list[Any]) -> Any:
     return value, [tf.convert_to_tensor(g) for g in gradients], others
 
 
-def _jax(function: Callable[..., Any], inputs: list[Any]) -> Any:
+def _jax(function: Function, inputs: list[Any]) -> Any:
     import jax
 
     def total(*inputs: Any) -> Any:
@@ -60,7 +62,7 @@ def _jax(function: Callable[..., Any], inputs: list[Any]) -> Any:
     return value, [jax.lax.stop_gradient(g) for g in gradients], others
 
 
-def _torch(function: Callable[..., Any], inputs: list[Any]) -> Any:
+def _torch(function: Function, inputs: list[Any]) -> Any:
     import torch
 
     with torch.enable_grad():
@@ -73,9 +75,7 @@ def _torch(function: Callable[..., Any], inputs: list[Any]) -> Any:
     return value, list(gradients), others
 
 
-def with_gradient(
-    forward: Callable[..., Any], backward: Callable[..., Any]
-) -> Any:
+def with_gradient(forward: Function, backward: Function) -> Any:
     """A function of tensors with a hand-written first derivative.
 
     `forward` maps the inputs to `(output, residuals)`, and `backward` maps
@@ -91,9 +91,7 @@ def with_gradient(
     return builders[keras.backend.backend()](forward, backward)
 
 
-def _tensorflow_function(
-    forward: Callable[..., Any], backward: Callable[..., Any]
-) -> Any:
+def _tensorflow_function(forward: Function, backward: Function) -> Any:
     import tensorflow as tf
 
     @tf.custom_gradient
@@ -115,15 +113,10 @@ def _tensorflow_function(
     return function
 
 
-def _jax_function(
-    forward: Callable[..., Any], backward: Callable[..., Any]
-) -> Any:
+def _jax_function(forward: Function, backward: Function) -> Any:
     import jax
 
-    @jax.custom_vjp
-    def function(*inputs: Any) -> Any:
-        return forward(*inputs)[0]
-
+    function = jax.custom_vjp(lambda *inputs: forward(*inputs)[0])
     function.defvjp(
         forward,
         lambda residuals, upstream: tuple(
@@ -133,9 +126,7 @@ def _jax_function(
     return function
 
 
-def _torch_function(
-    forward: Callable[..., Any], backward: Callable[..., Any]
-) -> Any:
+def _torch_function(forward: Function, backward: Function) -> Any:
     import torch
     from torch.autograd.function import once_differentiable
 

@@ -38,17 +38,6 @@ def producer(tensor: Any) -> tuple[Any, list[Any], int]:
     return layer, list(layer._inbound_nodes[node].input_tensors), position
 
 
-class _Ones(keras.losses.Loss):
-    """A loss of ones, which Keras multiplies by the mask."""
-
-    def __init__(self, ones: Any) -> None:
-        super().__init__("mask", "none", ones.dtype)
-        self._ones = ones
-
-    def call(self, y_true: Any, y_pred: Any) -> Any:
-        return self._ones
-
-
 def mask_of(prediction: Any) -> Any:
     """The Keras mask of `(batch, ..., units)` as numbers `(batch, ...)`.
 
@@ -57,16 +46,20 @@ def mask_of(prediction: Any) -> Any:
     """
     first = prediction[..., 0] if len(prediction.shape) > 1 else prediction
     ones = keras.ops.ones_like(first, dtype=keras.config.floatx())
-    weighted = _Ones(ones)(ones, prediction)
+    options = {"reduction": "none", "dtype": ones.dtype}
+    # Keras multiplies the loss, which is 1, by the mask.
+    weighted = loss_of_function(lambda *_: ones, **options)(ones, prediction)
     return None if weighted is ones else weighted
 
 
-def loss_of_function(function: Callable[..., Tensor]) -> keras.losses.Loss:
+def loss_of_function(
+    function: Callable[..., Tensor], **options: Any
+) -> keras.losses.Loss:
     """A loss from a function, which aligns the ranks as Keras does."""
     wrapper = keras.losses.MeanSquaredError.__mro__[1]
     # TensorFlow does not allow brackets, as in "<lambda>", in names.
     name = getattr(function, "__name__", "loss").strip("<>_")
-    return wrapper(function, name=name or "loss")
+    return wrapper(function, name=name or "loss", **options)
 
 
 def has_producer(tensor: Any) -> bool:
