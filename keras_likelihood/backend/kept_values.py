@@ -24,6 +24,12 @@ class _Turn:
 _TURNS: weakref.WeakKeyDictionary[Any, _Turn] = weakref.WeakKeyDictionary()
 
 
+def variables_of(model: Any) -> list[Any]:
+    """The variables of a model and of its optimizer."""
+    own = [*model.trainable_variables, *model.non_trainable_variables]
+    return own + getattr(getattr(model, "optimizer", None), "variables", [])
+
+
 @contextlib.contextmanager
 def keeping_values(model: Any, trains: bool = False) -> Iterator[None]:
     """A context that restores the values of a model after an error.
@@ -43,9 +49,7 @@ def keeping_values(model: Any, trains: bool = False) -> Iterator[None]:
             "`keras.models.clone_model`. Received: a call during `fit`"
         )
     before, turn.trains = turn.trains, turn.trains or trains
-    variables = [*model.trainable_variables, *model.non_trainable_variables]
-    variables += getattr(getattr(model, "optimizer", None), "variables", [])
-    saved = [(variable, variable.value) for variable in variables]
+    saved = [(variable, variable.value) for variable in variables_of(model)]
     try:
         yield
     except BaseException:

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_likelihood.backend.kept_values import variables_of
 from keras_likelihood.backend.training_rows import Rows
 from keras_likelihood.backend.types import Shape
 from keras_likelihood.data_parameters.indexed import (
@@ -229,11 +230,8 @@ class FiniteLoss(keras.callbacks.Callback):
         model = self.model
         rows = [v for p in model.data_parameters.values() for v in p.variables]
         skipped = set(map(id, rows))
-        own = [*model.trainable_variables, *model.non_trainable_variables]
-        own += getattr(model.optimizer, "variables", [])
-        self._copies = [
-            (v, np.array(v.numpy())) for v in own if id(v) not in skipped
-        ]
+        own = [v for v in variables_of(model) if id(v) not in skipped]
+        self._copies = [(v, np.array(v.numpy())) for v in own]
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         if self._batches == 1:

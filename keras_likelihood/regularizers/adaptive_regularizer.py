@@ -116,27 +116,23 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
     def build(self, weight_shape: Shape) -> None:
         """Makes the scales of a weight of this shape."""
         shape = self._shape = tuple(weight_shape)
-        start = math.log(self.initial_scale or 1.0)
-
-        def add(
-            name: str, value: float, shape: Shape = (), trainable: bool = False
-        ) -> Any:
-            return self.add_weight(
-                shape,
-                keras.initializers.Constant(value),
-                "float32",
-                trainable=trainable,
-                autocast=False,
-                name=name,
-            )
-
         if self.group != "weight":
             shape = (1,) * len(shape)
-        is_joint = self.objective == "joint"
-        self.log_scale = add("log_scale", start, shape, is_joint)
-        self.freedom = add("freedom", -1.0)
-        self.terms = add("terms", self.num_examples or 0.0)
-        self.log_precision = add("log_precision", 0.0)
+        self.log_scale = self._add_number(
+            "log_scale",
+            math.log(self.initial_scale or 1.0),
+            shape=shape,
+            trainable=self.objective == "joint",
+        )
+        self.freedom = self._add_number("freedom", -1.0)
+        self.terms = self._add_number("terms", self.num_examples or 0.0)
+        self.log_precision = self._add_number("log_precision", 0.0)
+
+    def _add_number(self, name: str, value: float, **options: Any) -> Any:
+        options = {"shape": (), "trainable": False, **options}
+        options |= {"dtype": "float32", "autocast": False, "name": name}
+        start = keras.initializers.Constant(value)
+        return self.add_weight(initializer=start, **options)
 
     def get_build_config(self) -> dict[str, Any] | None:
         if self._shape is None:
