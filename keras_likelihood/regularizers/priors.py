@@ -59,10 +59,6 @@ class DLasso(AdaptiveRegularizer):
 
         penalty = sum_j (|w_j| / b + log(2 b)) / num_examples
 
-    ```python
-    keras.layers.Dense(1, kernel_regularizer=kl.regularizers.DLasso())
-    ```
-
     Args:
         **options: those of `AdaptiveRegularizer`.
     """
@@ -99,10 +95,6 @@ class MultiRidge(_OfEveryWeight, DRidge):
     Large weights get wide priors and are hardly shrunk. Weights that the data
     do not need are shrunk strongly, but not to zero.
 
-    ```python
-    keras.layers.Dense(1, kernel_regularizer=kl.regularizers.MultiRidge())
-    ```
-
     Args:
         group: as in `AdaptiveRegularizer`. Defaults to `"weight"`.
         **options: those of `AdaptiveRegularizer`.
@@ -115,10 +107,6 @@ class MultiLasso(_OfEveryWeight, DLasso):
 
     Large weights get wide priors and are hardly shrunk. The others are
     switched off.
-
-    ```python
-    keras.layers.Dense(1, kernel_regularizer=kl.regularizers.MultiLasso())
-    ```
 
     Args:
         group: as in `AdaptiveRegularizer`. Defaults to `"weight"`.
