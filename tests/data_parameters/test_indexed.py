@@ -5,7 +5,12 @@ import numpy as np
 import pytest
 
 import keras_likelihood as kl
-from keras_likelihood.data_parameters.indexed import INDEX, TARGET, split_index
+from keras_likelihood.data_parameters.indexed import (
+    INDEX,
+    TARGET,
+    indices,
+    split_index,
+)
 from tests.data_parameters.test_training import frozen_model
 
 
@@ -35,6 +40,18 @@ def test_plain_targets_have_no_index():
     assert target is y
     assert set(weight) == {"a"}
     assert index is None
+
+
+def test_outputs_may_have_an_index_each():
+    rows = np.array([2, 0, 1])
+    y = {"a": kl.indexed(np.zeros(3), index=rows), "b": np.zeros(3)}
+    for targets in (y, list(y.values())):
+        (index,) = indices(None, targets)
+        np.testing.assert_array_equal(index, rows)
+    assert indices(None, y["b"]) == [] and indices(iter([y])) is None
+    tf = pytest.importorskip("tensorflow")
+    data = tf.data.Dataset.from_tensor_slices((np.zeros((3, 1)), y))
+    assert len(indices(data.batch(2))) == 1
 
 
 def test_weights_repeated_over_the_structure_are_one_again():
