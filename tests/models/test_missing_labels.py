@@ -157,9 +157,10 @@ def test_adapt_and_rows_leave_them_out(x):
         head = model_of(kl.losses.NormalLoss(missing=mark))
         head.adapt(y if mark else y[rows])
         values.append(np.ravel(head.layers[-1].target_units.get_weights()))
+        if mark:
+            assert not scale.state()[~KNOWN].any()
     np.testing.assert_allclose(values[0], values[2], rtol=1e-4)
     np.testing.assert_allclose(values[1], values[3], rtol=1e-6)
-    assert (values[0][~KNOWN] == 1).all()
 
 
 ON_TWO_DEVICES = """
