@@ -50,10 +50,10 @@ class Classifier(ClassifierMixin, TableEstimator):
             2021), least probable label first.
     """
 
-    order: list | None = None
+    order: list[Any] | None = None
     label_noise: bool = False
 
-    def _checked_targets(self, y, order):
+    def _checked_targets(self, y: Array, order: Any) -> Array:
         if y.dtype.kind == "f":
             check_array(y, ensure_2d=False, input_name="y")
         kinds = {type(label).__name__ for label in y.tolist()}
@@ -86,10 +86,10 @@ class Classifier(ClassifierMixin, TableEstimator):
         return places.argsort().argsort()[y]
 
     @staticmethod
-    def _evaluate(distribution: Any, y: Tensor) -> dict:
+    def _evaluate(distribution: Any, y: Tensor) -> dict[str, Any]:
         return {"probabilities": distribution.class_probabilities()}
 
-    def _judge(self, held_out: list[dict], y: Array) -> dict:
+    def _judge(self, held_out: Any, y: Array) -> dict[str, float]:
         p = held_out[0]["probabilities"].astype("float64")
         issues = find_label_issues(y, p)
         found = np.flatnonzero(issues["is_label_issue"])
@@ -99,11 +99,11 @@ class Classifier(ClassifierMixin, TableEstimator):
         return {"NLL": negative_log_likelihood(y, p), "accuracy": accuracy}
 
     @property
-    def doubtful_labels_(self) -> np.ndarray:
+    def doubtful_labels_(self) -> Array:
         return self.held_out_["row"][self.held_out_["issues"]]
 
     def _calibrated(
-        self, inputs: Any, outputs: Any, held_out: list[dict], y: Array
+        self, inputs: Any, outputs: Any, held_out: Any, y: Array
     ) -> Any:
         p = self.held_out_["probabilities"]
         conformal = ConformalSets().fit_arrays(p, y, from_logits=False)
@@ -111,18 +111,22 @@ class Classifier(ClassifierMixin, TableEstimator):
         p = conformal.with_scores(softmax(outputs[0]))
         return ConformalClassifier(inputs, p)
 
-    def predict_proba(self, X) -> np.ndarray:  # noqa: N803
+    def predict_proba(self, X: Any) -> Array:  # noqa: N803
         """Probability of each class, `(n, classes)`."""
         x = self.encode(X)
         p = predict_rows(self.model_, x).astype("float64")
         return p / p.sum(axis=1, keepdims=True)
 
-    def predict(self, X) -> np.ndarray:  # noqa: N803
+    def predict(self, X: Any) -> Array:  # noqa: N803
         """The most probable class of each row, `(n,)`."""
         p = self.predict_proba(X)
         return self.classes_[p.argmax(axis=1)]
 
-    def predict_set(self, X, coverage: float = 0.9) -> np.ndarray:  # noqa: N803
+    def predict_set(
+        self,
+        X: Any,  # noqa: N803
+        coverage: float = 0.9,
+    ) -> Array:
         """Calibrated prediction sets, bool `(n, classes)`.
 
         Args:

@@ -1,6 +1,6 @@
 """Refits the last layer of trained networks in closed form."""
 
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from keras import ops
@@ -24,7 +24,7 @@ _GAIN = 1e-3
 def refit_last_layer(
     networks: MemberNetworks,
     loss: LikelihoodLoss,
-    data: tuple,
+    data: tuple[Array, ...],
     trained: list[Array],
     held_out: Array,
 ) -> None:
@@ -85,7 +85,7 @@ def _silu(x: Array) -> Array:
     return np.asarray(x / (1 + np.exp(-np.maximum(x, -80.0))))
 
 
-def _judge(networks: MemberNetworks, loss: LikelihoodLoss) -> Callable:
+def _judge(networks: MemberNetworks, loss: LikelihoodLoss) -> Any:
     """The NLL, its slope by the prediction, and the information of rows."""
 
     def run(raw: Tensor, y: Tensor) -> Tensor:

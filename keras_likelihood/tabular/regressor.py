@@ -77,7 +77,7 @@ class Regressor(RegressorMixin, TableEstimator):
 
     likelihood: str | type[Likelihood] | None = None
 
-    def _checked_targets(self, y, order):
+    def _checked_targets(self, y: Array, order: Any) -> Array:
         bad = y[np.isnan(as_numbers(y))] if y.dtype.kind in "OU" else y
         if y.dtype.kind in "mM" or bad.size and isinstance(bad[0], str):
             raise ValueError(
@@ -102,7 +102,7 @@ class Regressor(RegressorMixin, TableEstimator):
         return y
 
     @staticmethod
-    def _evaluate(distribution: Any, y: Tensor) -> dict:
+    def _evaluate(distribution: Any, y: Tensor) -> dict[str, Any]:
         y = y[:, None]
         found = {"mean": distribution.mean(), "nll": distribution.nll(y)}
         found["at_most"] = found["below"] = distribution.cdf(y)
@@ -110,7 +110,7 @@ class Regressor(RegressorMixin, TableEstimator):
             found["below"] = distribution.cdf_below(y)
         return found | distribution.values()
 
-    def _judge(self, held_out: list[dict], y: Array) -> dict:
+    def _judge(self, held_out: Any, y: Array) -> dict[str, float]:
         names = "nll", "at_most", "mean"
         nll, cdf, mean = (held_out[0][n][:, 0].astype(float) for n in names)
         self.held_out_ |= {"nll": nll, "cdf": cdf, "prediction": mean}
@@ -121,13 +121,13 @@ class Regressor(RegressorMixin, TableEstimator):
         }
 
     @property
-    def doubtful_rows_(self) -> np.ndarray:
+    def doubtful_rows_(self) -> Array:
         nll = self.held_out_["nll"]
         worst = np.argsort(-nll, kind="stable")[: max(1, len(nll) // 100)]
         return self.held_out_["row"][worst]
 
     def _calibrated(
-        self, inputs: Any, outputs: Any, held_out: list[dict], y: Array
+        self, inputs: Any, outputs: Any, held_out: Any, y: Array
     ) -> Any:
         scores = [
             _scores(self.likelihood_, found, y[:, None], self.members_)
@@ -140,7 +140,7 @@ class Regressor(RegressorMixin, TableEstimator):
         pooled = conformal.with_scores(pooled, kind)
         return ConformalRegressor(inputs, [pooled, *members])
 
-    def predict(self, X, statistic: str = "mean") -> np.ndarray:  # noqa: N803
+    def predict(self, X: Any, statistic: str = "mean") -> Array:  # noqa: N803
         """The mean of each row's distribution, `(n,)`.
 
         Args:
@@ -153,7 +153,10 @@ class Regressor(RegressorMixin, TableEstimator):
         found = found.mean() if statistic == "mean" else found.quantile(0.5)
         return found[:, 0]
 
-    def predict_distribution(self, X) -> ConformalDistribution:  # noqa: N803
+    def predict_distribution(
+        self,
+        X: Any,  # noqa: N803
+    ) -> ConformalDistribution:
         """The predicted distribution of each row's target.
 
         Returns:
@@ -165,7 +168,11 @@ class Regressor(RegressorMixin, TableEstimator):
         x = self.encode(X)
         return self.model_.predict_distribution(x, batch_size=BATCH)
 
-    def interval(self, X, coverage: float = 0.9):  # noqa: N803
+    def interval(
+        self,
+        X: Any,  # noqa: N803
+        coverage: float = 0.9,
+    ) -> tuple[Array, Array]:
         """Calibrated intervals: those of `predict_distribution`.
 
         Args:
@@ -180,7 +187,7 @@ class Regressor(RegressorMixin, TableEstimator):
         return lower[:, 0], upper[:, 0]
 
 
-def _scores(likelihood: Any, found: dict, y: Array, members: int) -> Array:
+def _scores(likelihood: Any, found: Any, y: Array, members: int) -> Array:
     """The scores of `interval_scores`, with intervals for outliers only."""
     below, at_most = (found[n].astype(float) for n in ("below", "at_most"))
     scores = np.maximum(np.maximum(1 - 2 * at_most, 2 * below - 1), 0)
@@ -228,12 +235,12 @@ def calibrated_intervals(
     return ConformalIntervals(trust=1.0).fit_scores(mixture[:, None])
 
 
-def _tail(score):
+def _tail(score: Array) -> Array:
     """Scores on a scale that is linear in the target's distance."""
     return -np.log1p(-np.minimum(score, LEVEL)) + np.maximum(score - LEVEL, 0.0)
 
 
-def _score(tail):
+def _score(tail: Array) -> Array:
     """The inverse of `_tail`."""
     most = -np.log1p(-LEVEL)
     return -np.expm1(-np.minimum(tail, most)) + np.maximum(tail - most, 0.0)

@@ -1,12 +1,15 @@
 """Writes the page about a fitted estimator."""
 
 import warnings
+from typing import Any
 
 import numpy as np
 from sklearn import dummy, ensemble, impute, linear_model, model_selection
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from keras_likelihood.backend.files import Path
+from keras_likelihood.backend.types import Array
 from keras_likelihood.metrics import functions
 from keras_likelihood.pages.charts import Chart, named, reliability, ticks
 from keras_likelihood.pages.page import Part, Table, write_page
@@ -14,7 +17,7 @@ from keras_likelihood.tabular import targets
 from keras_likelihood.tabular.batches import predict_rows
 
 
-def write_report(estimator, path) -> str:
+def write_report(estimator: Any, path: Path) -> str:
     """Writes the page of a fitted estimator, and returns its path."""
     facts = {
         "Rows": f"{estimator.scores_['rows']:,}",
@@ -27,7 +30,7 @@ def write_report(estimator, path) -> str:
     return str(path)
 
 
-def _baselines(is_classifier):
+def _baselines(is_classifier: bool) -> dict[str, Any]:
     if is_classifier:
         constant = dummy.DummyClassifier(strategy="prior")
         linear = linear_model.LogisticRegression(max_iter=1000)
@@ -44,7 +47,7 @@ def _baselines(is_classifier):
     }
 
 
-def _compare(estimator):
+def _compare(estimator: Any) -> Part:
     """Held-out scores, compared with cross-validated simple methods."""
     held = estimator.held_out_
     x, y = _sample(held, 5000)
@@ -77,7 +80,7 @@ def _compare(estimator):
     )
 
 
-def _sample(held, count):
+def _sample(held: dict[str, Array], count: int) -> tuple[Array, Array]:
     """A random sample of held-out rows, as a table is often sorted."""
     order = np.random.default_rng(0).permutation(len(held["y"]))[:count]
     return held["x"][order], held["y"][order]
@@ -90,11 +93,11 @@ def _percent(share: float) -> str:
     return "< 0.1%" if share < 0.5 else "> 99.9%"
 
 
-def _digits(value):
+def _digits(value: float) -> str:
     return f"{value:#.4g}".rstrip(".")
 
 
-def _calibration(estimator):
+def _calibration(estimator: Any) -> Part:
     held = estimator.held_out_
     if "probabilities" in held:
         top = held["probabilities"].max(axis=1)
@@ -132,7 +135,7 @@ def _calibration(estimator):
     return Part("Calibration", words, [note, *body], "bad", advice, line)
 
 
-def _columns(estimator):
+def _columns(estimator: Any) -> Part:
     """Kinds of the columns, and the effects of the strongest."""
     (x, _), columns = _sample(estimator.held_out_, 500), estimator.columns_
     order = np.random.default_rng(1).permutation(len(x))
@@ -162,13 +165,13 @@ def _columns(estimator):
     )
 
 
-def _predict(estimator, x):
+def _predict(estimator: Any, x: Array) -> Array:
     """Mean `(n, 1)` or probabilities of encoded rows."""
     output = predict_rows(estimator.model_, x)
     return output[0] if isinstance(output, list | tuple) else output
 
 
-def _effect(estimator, x, at):
+def _effect(estimator: Any, x: Array, at: int) -> Any:
     """Partial dependence: the mean prediction if all rows had one value."""
     values = np.unique(np.nanquantile(x[:, at], np.linspace(0.02, 0.98, 25)))
     tables = np.repeat(x[None], len(values), axis=0)
@@ -190,7 +193,7 @@ def _effect(estimator, x, at):
     return chart.figure(legend)
 
 
-def _doubtful(estimator):
+def _doubtful(estimator: Any) -> Part:
     held = estimator.held_out_
     if "probabilities" in held:
         p, names = held["probabilities"], [str(v) for v in estimator.classes_]

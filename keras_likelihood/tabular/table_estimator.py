@@ -1,7 +1,7 @@
 """Base class of the estimators for tables."""
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import keras
 import numpy as np
@@ -15,6 +15,8 @@ from sklearn.utils.validation import (
 
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.compiled import compiled
+from keras_likelihood.backend.files import Path
+from keras_likelihood.backend.types import Array
 from keras_likelihood.ensembles.member_networks import MemberNetworks
 from keras_likelihood.likelihoods.checks import (
     as_weight,
@@ -43,17 +45,24 @@ class TableEstimator(BaseEstimator):
     random_state: int | np.random.RandomState | None = None
     verbose: bool = False
 
-    on_round = None
+    on_round: ClassVar[Any] = None
     """Function of the number of finished training rounds and of all rounds."""
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.string = True
         tags.non_deterministic = self.random_state is None
         return tags
 
-    def fit(self, X, y=None, sample_weight=None, *, target=None):  # noqa: N803
+    def fit(
+        self,
+        X: Any,  # noqa: N803
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        target: str | None = None,
+    ) -> Self:
         """Trains the networks and calibrates them on held-out rows.
 
         A file or batches may be larger than the memory: only 8 bytes per cell
@@ -112,7 +121,7 @@ class TableEstimator(BaseEstimator):
         self.held_out_["row"] = np.flatnonzero(kept)[self.held_out_["row"]]
         return self
 
-    def _read(self, table, reset=False):
+    def _read(self, table: Any, reset: bool = False) -> list[Array]:
         """The cells of each column, after the checks of scikit-learn."""
         if tables.is_path(table):
             table = tables.read_file(table)
@@ -146,13 +155,13 @@ class TableEstimator(BaseEstimator):
             )
         return cells
 
-    def _encode(self, cells):
+    def _encode(self, cells: list[Array]) -> Array:
         x = np.empty((len(cells[0]), len(cells)), "float32")
         for at, column in enumerate(self.columns_):
             x[:, at] = column.encode(cells[at])
         return x
 
-    def encode(self, X) -> np.ndarray:  # noqa: N803
+    def encode(self, X: Any) -> Array:  # noqa: N803
         """The input of `model` for the rows of a table, `(n, columns)`.
 
         Dates become days since 1970, and categories become codes. Numbers far
@@ -162,7 +171,7 @@ class TableEstimator(BaseEstimator):
         check_is_fitted(self, "model_")
         return self._encode(self._read(X))
 
-    def _fit_rows(self, x, y, weight):
+    def _fit_rows(self, x: Array, y: Array, weight: Array) -> None:
         check_seed("random_state", self.random_state)
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         random = np.random.default_rng(seed)
@@ -209,13 +218,13 @@ class TableEstimator(BaseEstimator):
             outputs = training.joined(networks(features(inputs)))
             self.model_ = self._calibrated(inputs, outputs, held_out, y)
 
-    def _show_round(self, done, rounds):
+    def _show_round(self, done: int, rounds: int) -> None:
         if self.on_round is not None:
             self.on_round(done, rounds)
         elif self.verbose:
             print(f"training: round {done} of {rounds}", flush=True)
 
-    def _about(self):
+    def _about(self) -> dict[str, Any]:
         """What `load` needs in addition to the model, in JSON types."""
         settings = self.get_params()
         if not isinstance(self.random_state, int | np.integer):
@@ -234,7 +243,7 @@ class TableEstimator(BaseEstimator):
             "scores": self.scores_,
         }
 
-    def save(self, path):
+    def save(self, path: Path) -> None:
         """Writes one `.keras` file, which `kl.tabular.load` reads."""
         self.model.save(path)
 
@@ -244,7 +253,7 @@ class TableEstimator(BaseEstimator):
         check_is_fitted(self, "model_")
         return self.model_
 
-    def unlike_training(self, X) -> list[list[str]]:  # noqa: N803
+    def unlike_training(self, X: Any) -> list[list[str]]:  # noqa: N803
         """Names of the columns in which each row is unlike all training rows.
 
         A number or date is outside of its training range or cannot be read, or
@@ -278,7 +287,7 @@ class TableEstimator(BaseEstimator):
             f"On rows that were not trained on: {', '.join(found)}"
         )
 
-    def report(self, path="report.html") -> str:
+    def report(self, path: Path = "report.html") -> str:
         """Writes an HTML page about the table and the model.
 
         This needs an estimator that was fitted, not one that was loaded.
@@ -295,7 +304,7 @@ class TableEstimator(BaseEstimator):
         return write_report(self, path)
 
 
-def load(path):
+def load(path: Any) -> Any:
     """Loads a `Regressor` or `Classifier` written by `save`.
 
     Args:

@@ -1,9 +1,12 @@
 """Chooses the likelihood of a target."""
 
+from typing import Any
+
 import numpy as np
 from scipy import stats
 
 from keras_likelihood import likelihoods
+from keras_likelihood.backend.types import Array
 from keras_likelihood.likelihoods import Likelihood
 
 REASONS = {
@@ -37,7 +40,7 @@ def likelihood_of(y: np.ndarray) -> str:
     return "student_t"
 
 
-def checked_likelihood(likelihood, y) -> type[Likelihood]:
+def checked_likelihood(likelihood: Any, y: Array) -> type[Likelihood]:
     """The likelihood of an estimator, after a check of its targets."""
     found = likelihoods.get(likelihood or likelihood_of(y))
     has_range = issubclass(found, likelihoods.LocationScale) or (
@@ -54,7 +57,7 @@ def checked_likelihood(likelihood, y) -> type[Likelihood]:
     return found
 
 
-def describe_likelihood(estimator) -> str:
+def describe_likelihood(estimator: Any) -> str:
     """The likelihood of a fitted estimator and its reason, in words."""
     name = estimator.likelihood_.name().partition("(")[0]
     if getattr(estimator, "likelihood", None) is not None:

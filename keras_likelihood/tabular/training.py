@@ -238,7 +238,7 @@ class Training:
 
     def _train_and_judge(
         self, state: Any, best: Any, data: Any, batches: Any
-    ) -> tuple:
+    ) -> tuple[Any, ...]:
         """The state after the steps of a round, the best, and the losses."""
         features, y, weight, held_out = map(ops.convert_to_tensor, data)
         order, rates, bits = map(ops.convert_to_tensor, batches)
@@ -258,7 +258,7 @@ class Training:
             places = rows * members + ops.arange(members, dtype=rows.dtype)
             old = ops.take(memory, places, axis=0) if noisy else 0
 
-            def loss(*parts: Tensor) -> tuple:
+            def loss(*parts: Tensor) -> tuple[Any, ...]:
                 output = self.outputs(parts, x, masks)
                 found = self._loss.distribution(output)
                 if noisy:
@@ -315,8 +315,8 @@ class Training:
         x: Array,
         y: Array,
         out: Array,
-        evaluate: Callable[[Likelihood, Tensor], dict],
-    ) -> list[dict]:
+        evaluate: Callable[[Likelihood, Tensor], dict[str, Any]],
+    ) -> list[dict[str, Any]]:
         """What `evaluate` returns for out-of-fold predictions, as arrays.
 
         The first dict is for the mixture of all members that did not train on
@@ -325,7 +325,7 @@ class Training:
         likelihood = self._loss.likelihood
 
         @compiled
-        def run(parts: Any, x: Tensor, y: Tensor, chosen: Tensor) -> dict:
+        def run(parts: Any, x: Tensor, y: Tensor, chosen: Tensor) -> Any:
             outputs = self.outputs(parts, x)
             return evaluate(distribution_by(likelihood, outputs, chosen), y)
 
