@@ -209,20 +209,6 @@ def test_plain_regressor_takes_its_scale_from_the_median_error(rng):
     assert perfect.num_issues == 0
 
 
-@pytest.mark.few(0)
-def test_data_scales_are_the_score(rng):
-    x, y = regression_case(rng)
-    scale = kl.DataParameter(len(x), learning_rate=0.1)
-    model = kl.LikelihoodModel.from_model(identity(1))
-    model.compile("sgd", loss=kl.losses.NormalLoss(scale=scale))
-    model.fit(x, kl.indexed(y), callbacks=[scale], verbose=0, epochs=5)
-    report = audit(model, x, y, None)
-    assert report.score_name == "learned scale"
-    np.testing.assert_allclose(report.scores, scale.values(), rtol=1e-6)
-    assert report.suspects()[0] == 5
-    assert report.ranked()[0] == 5
-
-
 def test_several_targets_show_the_worst(rng):
     x = rng.normal(size=(64, 2)).astype("float32")
     y = x + 0.1 * rng.normal(size=x.shape).astype("float32")
