@@ -309,23 +309,6 @@ def test_unsafe_files_are_refused(tmp_path, rng):
         audit(tmp_path / "model.keras", x, y, None)
 
 
-def test_plain_vectors_and_compiled_subclasses():
-    x, y = kinds.data(64)
-    y = (y > 0).astype(int)
-    expected = np.logaddexp(
-        0, -np.where(y, 1, -1) * kinds.logits_of(x, 1)[:, 0]
-    )
-    column = kinds.make("functional", 1, "sigmoid")
-    given = keras.Input((5,))
-    vector = keras.Model(given, keras.ops.squeeze(column(given), axis=-1))
-    subclass = kinds.make("subclassed", 1, None)
-    loss = keras.losses.BinaryCrossentropy(from_logits=True)
-    subclass.compile("sgd", loss=loss)
-    for model in (vector, subclass):
-        report = audit(model, x, y, None)
-        np.testing.assert_allclose(report.nll, expected, rtol=1e-2, atol=1e-4)
-
-
 def test_several_elements_are_averaged_as_a_detector_does():
     x, y = kinds.data(32)
     given = keras.Input((5,))
