@@ -12,7 +12,8 @@ STOREYS = {
     ),
     "methods": (
         *("reading", "serving", "recalibration", "conformal", "ensembles"),
-        *("outliers", "robust", "diagnosis", "comparison", "plots"),
+        *("laplace", "outliers", "robust", "diagnosis", "comparison"),
+        "plots",
     ),
     "applications": (
         *("tables", "tabular", "auditing", "pages", "commands", "cli"),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import keras_likelihood as kl
-from keras_likelihood import LastLayerLaplace
+from keras_likelihood.laplace import LastLayerLaplace
 
 
 @pytest.fixture

@@ -72,7 +72,7 @@ class LastLayerLaplace:
     and the moments of the features. Intercepts have a flat prior.
 
     ```python
-    laplace = kl.LastLayerLaplace(model).fit(x, y)
+    laplace = kl.laplace.LastLayerLaplace(model).fit(x, y)
     found = laplace.predict_distribution(x_new)
     found.interval(0.9), found.aleatoric, found.epistemic
     ```
