@@ -4,9 +4,6 @@ import argparse
 import pathlib
 from typing import Any
 
-# A missing package must fail before the long computation.
-import keras_likelihood.pages.page  # noqa: F401
-from keras_likelihood import tabular
 from keras_likelihood.backend.files import replacing
 from keras_likelihood.backend.types import Array
 from keras_likelihood.commands import outputs
@@ -28,6 +25,11 @@ def run(args: argparse.Namespace) -> None:
             "--likelihood applies to a number. Use --task regression if the "
             f"target is one. Received: {args.likelihood} for classes"
         )
+    # The lines above appear before Keras is imported, and a missing package
+    # fails before the long computation.
+    import keras_likelihood.pages.page  # noqa: F401
+    from keras_likelihood import tabular
+
     options = {"members": args.members, "epochs": args.epochs}
     options["random_state"] = args.seed
     model: Any
