@@ -346,9 +346,8 @@ class Likelihood:
     def interval(self, coverage: float = 0.9) -> tuple[Tensor, Tensor]:
         """Bounds `(lower, upper)` of the central interval of this coverage."""
         checks.check_coverage(coverage)
-        shape = tuple(self.outcomes_like().shape)
-        log_p = np.full(shape, math.log((1 - coverage) / 2))
-        log_p = ops.convert_to_tensor(log_p, self.prediction.dtype)
+        zeros = ops.zeros_like(self.outcomes_like())
+        log_p = math.log((1 - coverage) / 2) + zeros
         return tuple(
             self.tail_quantile(log_p, ops.convert_to_tensor(upper))
             for upper in (False, True)
