@@ -35,7 +35,9 @@ _MAPS = (
     *(("matrix", 1.0), ("matrix", 0.1), ("matrix", 0.01)),
 )
 _LEAST_WEIGHT = 0.003
-EVIDENCE = 0.6
+_FEW_ROWS = 500
+"""Fewer than a third as many rows have up to ten folds."""
+EVIDENCE = 0.2
 """Power of the likelihood of held-out rows in the prior of the weights."""
 CREDIT = 2.0
 """Advantage of the model as it is, in nats of held-out likelihood."""
@@ -56,9 +58,9 @@ class AutoScaling(ClassifierRecalibrator):
     candidate too. With more than 200 classes the matrices and the map of the
     features are left out.
 
-    The weights maximise the likelihood of rows held out in three folds
+    The weights maximise the likelihood of rows held out in three to ten folds
     (stacking, Wolpert 1992, by EM), with copies of a row in one fold. Their
-    prior, which counts for 50 rows, is `softmax(0.6 l_c)` of the held-out
+    prior, which counts for 50 rows, is `softmax(0.2 l_c)` of the held-out
     log-likelihoods `l_c` (pseudo-Bayesian model averaging, Yao et al. 2018).
     The model as it is has an advantage of 2 nats, and log T has a Cauchy prior
     around 0 with a spread of 0.3. So a few rows change the probabilities only
@@ -106,7 +108,9 @@ class AutoScaling(ClassifierRecalibrator):
         bases, z.columns = standardised(raw, weight)
         sample = np.arange(0, len(labels), max(1, logits.size // _MOST_NUMBERS))
         used = rows.part(sample)
-        folds = random_folds(used.logits, used.features, FOLDS, self.seed)
+        # A third of a few rows would be missed.
+        count = int(np.clip(_FEW_ROWS // len(sample), FOLDS, 10))
+        folds = random_folds(used.logits, used.features, count, self.seed)
         candidates = self._candidates(logits.shape[1], rows.features)
         losses: dict[JointScaling, Array] = {}
         for temperature in (1.0, np.inf):
