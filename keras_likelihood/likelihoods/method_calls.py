@@ -152,9 +152,12 @@ def _padding(likelihood: Any, arguments: tuple[Any, ...]) -> Any:
     def select(x: Any, size: int, index: Array) -> Any:
         if count(x) != size:
             return x
+        axis = len(np.shape(x)) - rank
+        if keras.backend.backend() == "tensorflow":
+            # A gradient tape may record the call.
+            return ops.take(x, index, axis=axis)
         # JAX would compile a selection of tensors for each number of rows.
-        x = np.asarray(x)
-        return ops.convert_to_tensor(x.take(index, len(x.shape) - rank))
+        return ops.convert_to_tensor(np.asarray(x).take(index, axis))
 
     every = np.arange(padded)
     return (
