@@ -166,9 +166,11 @@ class AffineSigmoid(Constraint):
 
 @serializable
 class Increasing(Constraint):
-    """Increasing rows, on the last axis.
+    """Increasing rows.
 
-    y_0 = x_0,    y_k = y_(k-1) + ln(1 + e^x_k)
+    On the last axis they are
+
+        y_0 = x_0,    y_k = y_(k-1) + ln(1 + e^x_k)
     """
 
     low = -math.inf

@@ -192,7 +192,8 @@ class CalibrationError(DistributionMetric):
 
     Args:
         levels: number of equal steps in p. Defaults to 20.
-        likelihood, **options: as in `DistributionMetric`.
+        likelihood: as in `DistributionMetric`.
+        **options: as in `DistributionMetric`.
     """
 
     own_arguments = ("levels",)
@@ -239,7 +240,8 @@ class IntervalCoverage(MeanOverOutcomes):
 
     Args:
         coverage: nominal coverage of the interval, in (0, 1). Defaults to 0.9.
-        likelihood, **options: as in `DistributionMetric`.
+        likelihood: as in `DistributionMetric`.
+        **options: as in `DistributionMetric`.
     """
 
     own_arguments = ("coverage",)
