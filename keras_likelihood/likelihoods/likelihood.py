@@ -66,6 +66,7 @@ def _inside_of_the_support(
     log_tail: Any, self: Any, y: Tensor, upper: Tensor
 ) -> Tensor:
     """`log_tail(y, upper)`, which is empty or whole outside of the support."""
+    self._require("cdf", "cdf", "log_tail")
     if self.takes_bounds:
         return log_tail(self, y, upper)
     low, high = self.support
