@@ -168,6 +168,26 @@ def table(runs, half):
     return "\n".join(lines)
 
 
+def figure(runs):
+    """Share of the experiments that a method wins against SMS, by size."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6.5, 3), layout="constrained")
+    for name in ("AutoScaling", "temperature", "beta", "Venn-Abers"):
+        shares = []
+        for size in SIZES:
+            pairs = [(v["loss"][name], v["loss"]["SMS"]) for v in runs[size]]
+            shares.append(
+                np.mean([a < b for a, b in pairs if None not in (a, b)])
+            )
+        axes.plot(range(len(SIZES)), shares, "o-", label=name)
+    axes.axhline(0.5, color="0.6", linewidth=1)
+    axes.set(ylim=(0, 1), ylabel="share below SMS", xlabel="calibration rows")
+    axes.set_xticks(range(len(SIZES)), SIZES)
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
+    figure.savefig(DOCS / "_static" / "arena.png", dpi=120)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     cache = pathlib.Path(tempfile.gettempdir()) / "arena"
@@ -198,6 +218,8 @@ def main():
     runs = json.loads(STORE.read_text())
     for half in sorted({run["half"] for run in runs}):
         print(f"{half}\n\n{table(runs, half)}\n")
+    report = [run for run in runs if run["half"] == "report"]
+    figure({s: [r for r in report if r["size"] == s] for s in SIZES})
 
 
 if __name__ == "__main__":
