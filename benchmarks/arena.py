@@ -121,6 +121,13 @@ def score(method, pairs):
     return np.mean(found)
 
 
+def below_sms(runs, name):
+    """Share of the runs with a lower loss than SMS, or `None`."""
+    pairs = [(run["loss"][name], run["loss"]["SMS"]) for run in runs]
+    lower = [a < b for a, b in pairs if None not in (a, b)]
+    return np.mean(lower) if lower else None
+
+
 def table(runs, half):
     """A Markdown table of one half of the tables."""
     runs = [run for run in runs if run["half"] == half]
@@ -140,12 +147,8 @@ def table(runs, half):
             return np.mean([of(run["loss"]) for run in rows])
 
         def wins(fits, rows=rows, name=name):
-            values = [
-                run["loss"][name] < run["loss"]["SMS"]
-                for run in rows
-                if fits(run) and run["loss"]["SMS"] is not None
-            ]
-            return f"{np.mean(values):.2f}" if values and name != "SMS" else ""
+            share = below_sms(filter(fits, rows), name)
+            return "" if share is None or name == "SMS" else f"{share:.2f}"
 
         harm = max(run["loss"][name] - run["loss"]["none"] for run in rows)
         below = mean(lambda loss, n=name: loss[n] < loss["none"])
@@ -174,12 +177,7 @@ def figure(runs):
 
     figure, axes = plt.subplots(figsize=(6.5, 3), layout="constrained")
     for name in ("AutoScaling", "temperature", "beta", "Venn-Abers"):
-        shares = []
-        for size in SIZES:
-            pairs = [(v["loss"][name], v["loss"]["SMS"]) for v in runs[size]]
-            shares.append(
-                np.mean([a < b for a, b in pairs if None not in (a, b)])
-            )
+        shares = [below_sms(runs[size], name) for size in SIZES]
         axes.plot(range(len(SIZES)), shares, "o-", label=name)
     axes.axhline(0.5, color="0.6", linewidth=1)
     axes.set(ylim=(0, 1), ylabel="share below SMS", xlabel="calibration rows")
