@@ -303,7 +303,6 @@ class Likelihood:
         It is finite even if the tail is empty. The booleans `upper` broadcast
         with `y`: True for outcomes above `y`, False for at most `y`.
         """
-        self._require("cdf", "cdf")
         cdf = self.cdf(y)
         return safe_log(ops.where(upper, 1 - cdf, cdf))
 
