@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 	docs-quick paper release-test clean
 
 demo: $(VENV)/installed-demo
-	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/keras-likelihood demo --force
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -W ignore examples/demo.py
 
 # The suite on TensorFlow. Where a test has many cases, a few stand for all.
 test: $(VENV)/installed-test $(VENV)/installed-tensorflow
@@ -112,7 +112,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/installed-demo: pyproject.toml | $(BIN)/python
-	$(PIP) --editable ".[tensorflow,demo]"
+	$(PIP) --editable ".[tensorflow,all]"
 	@touch $@
 
 $(VENV)/installed-docs: pyproject.toml | $(BIN)/python

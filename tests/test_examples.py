@@ -9,7 +9,8 @@ import pytest
 FOLDER = pathlib.Path(__file__).parents[1] / "examples"
 GPU = "noisy_cifar10"
 """A recipe for images on a GPU. Without them it trains on digits."""
-PROGRAMS = sorted(p.stem for p in FOLDER.glob("*.py") if p.stem != GPU)
+EVERY = sorted(p.stem for p in FOLDER.glob("*.py"))
+PROGRAMS = [name for name in EVERY if name not in (GPU, "demo")]
 
 
 def numbers(text: str) -> list[float]:
@@ -19,6 +20,7 @@ def numbers(text: str) -> list[float]:
 CHECKS = {
     "conformal_sets": lambda n: abs(n[1] - n[0]) < 6 and abs(n[7] - 99) < 2,
     "csv_to_intervals": lambda n: n[-3] < 65 and 80 <= n[-2] <= 97,
+    "demo": lambda n: n[2] < 0.1 and 78 <= n[-3] <= 97 and n[-2] >= 90,
     "scale_head": lambda n: 82 <= n[0] <= 97,
     "wrong_labels": lambda n: n[-1] >= 90,
 }
@@ -29,10 +31,10 @@ def test_twelve_programs():
     assert len(PROGRAMS) == 12
     readme = (FOLDER / "README.md").read_text()
     assert sorted(re.findall(r"^\| `(\w+)\.py`", readme, re.M)) == PROGRAMS
-    assert f"`{GPU}.py`" in readme
+    assert f"`{GPU}.py`" in readme and "`demo.py`" in readme
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", [*PROGRAMS, "demo"])
 def test_a_program_is_short_and_takes_no_options(name):
     text = (FOLDER / f"{name}.py").read_text()
     assert 30 <= len(text.splitlines()) <= 90
@@ -42,7 +44,7 @@ def test_a_program_is_short_and_takes_no_options(name):
 
 @pytest.mark.few(0)
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", [*PROGRAMS, GPU])
+@pytest.mark.parametrize("name", EVERY)
 def test_a_program_runs(name, tmp_path, monkeypatch, capsys):
     pyplot = pytest.importorskip("matplotlib.pyplot")
     monkeypatch.chdir(tmp_path)

@@ -173,27 +173,9 @@ def test_shell_lines_of_the_readme_exist():
             build_parser().parse_args(words)
 
 
-@pytest.mark.few(0)
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_demo_tells_its_stories(tmp_path, capsys):
-    assert cli.main(["demo", "--quick", "--output", str(tmp_path)]) == 0
-    shown = capsys.readouterr()
-    assert shown.err.splitlines()[-1] == "examples: 3 of 3"
-    assert "keras_likelihood demo" in (tmp_path / "demo_audit.html").read_text(
-        encoding="utf-8"
-    )
-    stories = (tmp_path / "demo.html").read_text(encoding="utf-8")
-    assert stories.count("<section") == 3 and "data:image/png" in stories
-    assert stories.count("<figure") == 4 and "mean width" in stories
-    printed = " ".join(shown.out.split())
-    assert "robust rho" in printed
-    assert "demo.html" in printed
-    assert "of 300 labels are wrong. The audit suspects" in printed
-
-
 def test_command_says_what_it_can_do(capsys):
     assert cli.main([]) == 2
-    assert "keras-likelihood demo" in capsys.readouterr().err
+    assert "keras-likelihood detect" in capsys.readouterr().err
 
 
 def test_saved_files_need_no_more_than_the_import():

@@ -274,18 +274,4 @@ COMMANDS = {
         outputs=("output", "save", "page"),
         defaults=_beside_data(".scores.csv"),
     ),
-    "demo": Command(
-        "compare likelihoods with ordinary losses on one page",
-        "Trains a small network with squared error and with two likelihoods, a "
-        "model of a table, and a model that finds wrong labels. Prints the "
-        "results and writes them to a page with figures.",
-        "keras-likelihood demo --output report",
-        {
-            "--output": "folder for the pages",
-            "--quick": "train for a few epochs only, to check that everything "
-            "runs",
-        },
-        {"output": {"default": "report"}, "quick": _FLAG},
-        outputs=(),
-    ),
 }

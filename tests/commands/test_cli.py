@@ -27,9 +27,9 @@ from keras_likelihood import cli
 from keras_likelihood.backend.files import replacing
 def run(args):
     {body}
-place = "keras_likelihood.commands.demo"
+place = "keras_likelihood.commands.detect"
 sys.modules[place] = types.SimpleNamespace(run=run)
-sys.argv = ["keras-likelihood", "demo", *{options}]
+sys.argv = ["", "detect", cli.__file__, "--output=scores.csv", *{options}]
 sys.exit(cli.main())
 """
 """A program whose command does something else, and needs no Keras."""
@@ -224,14 +224,6 @@ def test_warnings_are_one_line(table, capsys, monkeypatch):
     assert capsys.readouterr().err == "warning: long warning\n"
 
 
-def test_the_demo_overwrites_nothing(tmp_path, capsys):
-    for name in ("demo_audit.html", "demo.html"):
-        (tmp_path / name).write_bytes(b"precious")
-        assert "--force" in refusal(capsys, "demo", "--output", tmp_path)
-        assert (tmp_path / name).read_bytes() == b"precious"
-        (tmp_path / name).unlink()
-
-
 @pytest.mark.parametrize("options", [[], ["--json"]])
 @pytest.mark.parametrize("where", ["full", "closed"])
 def test_an_output_that_cannot_be_written_is_one_line(options, where):
@@ -273,7 +265,7 @@ def test_sigterm_leaves_no_file(tmp_path):
     process.terminate()
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert errors == "demo: interrupted; unfinished files were removed\n"
+    assert errors == "detect: interrupted; unfinished files were removed\n"
     assert not list(tmp_path.iterdir())
 
 
