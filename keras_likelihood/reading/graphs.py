@@ -7,9 +7,6 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.types import Tensor
-from keras_likelihood.ensembles.ensemble_distribution import (
-    EnsembleDistribution,
-)
 from keras_likelihood.likelihoods import (
     Bernoulli,
     LocationScale,
@@ -90,15 +87,13 @@ class ClassifierGraph(ModelGraph):
     def _name_classes(self) -> None:
         """Turns outputs other than logits or probabilities into logits."""
         kind: Any = self.likelihood or Softmax
-        values = self.parameters
-        if issubclass(kind, EnsembleDistribution):
-            if kind.likelihood in (Softmax, Bernoulli):
-                self.prediction = _pooled_logits(kind, values)
-                self.likelihood, self.parameters = kind.likelihood, {}
-            return
+        member = getattr(kind, "likelihood", None)
+        is_pooled = member in (Softmax, Bernoulli)
         is_ordered = hasattr(kind, "class_probabilities")
         is_ordered &= not issubclass(kind, Softmax | Bernoulli)
-        if is_ordered and self.prediction.shape[-1] == 1:
+        is_ordered &= self.prediction.shape[-1] == 1
+        if is_pooled or is_ordered:
+            values = self.parameters
             fixed = {
                 name: np.asarray(value, "float64").tolist()
                 for name, value in values.items()
@@ -107,7 +102,8 @@ class ClassifierGraph(ModelGraph):
             predicted = [v for k, v in values.items() if k not in fixed]
             to_logits = ClassLogits(kind.name(), fixed)
             self.prediction = to_logits([self.prediction, *predicted])
-            self.likelihood, self.parameters = Softmax, {}
+            self.likelihood = member if is_pooled else Softmax
+            self.parameters = {}
 
     def _refuse_regressor(self) -> None:
         kind, advice = self.likelihood or Softmax, ""
@@ -154,26 +150,6 @@ class ClassifierGraph(ModelGraph):
             return logits
         inverse = np.squeeze(1 / np.asarray(temperature, "float64"))
         return keras.layers.Rescaling(inverse.tolist())(logits)
-
-
-def _pooled_logits(kind: Any, parameters: dict[str, Any]) -> Tensor:
-    """Logits of the mean probabilities of an ensemble's members."""
-
-    def by_member(value: Tensor) -> Tensor:
-        shape = (*value.shape[1:-1], kind.components, -1)
-        return keras.layers.Reshape(shape)(value)
-
-    z, temperature = by_member(parameters["member"]), parameters["temperature"]
-    is_predicted = isinstance(temperature, keras.KerasTensor)
-    if is_predicted:
-        z = z / by_member(temperature)
-    else:
-        # One for all members, or one per member.
-        z = z / np.reshape(temperature, (-1, 1))
-    if kind.likelihood is Softmax:
-        return ops.log(ops.mean(ops.softmax(z), axis=-2) + 1e-37)
-    yes, no = (ops.mean(ops.sigmoid(v), axis=-2) for v in (z, -z))
-    return ops.log(yes + 1e-37) - ops.log(no + 1e-37)
 
 
 def _calibrated_logits(

@@ -28,14 +28,14 @@ class LikelihoodPrediction(keras.Layer):
 
 @serializable
 class ClassLogits(keras.Layer):
-    """Logits of a likelihood of classes with one unit, such as ordinal.
+    """Logits of an ordinal likelihood of one unit, or of an ensemble.
 
     Args:
         likelihood: name of the likelihood.
         known: dict of the parameters that are not in the input.
 
     Input: `[prediction, parameter, ...]`. Output: log-probabilities
-    `(batch, ..., classes)`.
+    `(batch, ..., classes)`; for an ensemble, the logits of its mean.
     """
 
     def __init__(
@@ -48,6 +48,8 @@ class ClassLogits(keras.Layer):
     def call(self, inputs: list[Tensor]) -> Tensor:
         kind = likelihoods.get(self.likelihood)
         distribution = distribution_of(kind, inputs, known=self.known)
+        if hasattr(getattr(kind, "likelihood", None), "pooled_prediction"):
+            return distribution.prediction
         p = distribution.class_probabilities()[..., 0, :]
         return ops.log(ops.maximum(p, 1e-30))
 
