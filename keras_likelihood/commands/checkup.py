@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from keras_likelihood import outliers
 from keras_likelihood.auditing.audit import audit
 from keras_likelihood.backend.types import Array
-from keras_likelihood.commands import detect, files
+from keras_likelihood.commands import files
 from keras_likelihood.commands.audit import shown, worst_examples
 from keras_likelihood.commands.calibration_data import task_of_model
-from keras_likelihood.commands.console import Progress
+from keras_likelihood.commands.detect import as_cells, strangest_rows
 from keras_likelihood.commands.outputs import shell, shell_on_data, unused
 from keras_likelihood.commands.recalibrate import gain, score_cells
 from keras_likelihood.commands.tasks import Task
@@ -19,6 +20,7 @@ from keras_likelihood.diagnosis import diagnose
 from keras_likelihood.pages.charts import histogram, reliability
 from keras_likelihood.pages.examples import show_inputs
 from keras_likelihood.pages.page import VERDICTS, Part, Table, write_page
+from keras_likelihood.tables.columns import middle_and_spread
 from keras_likelihood.tables.missing import fill_missing, filled_names
 
 FEWEST = 20
@@ -46,23 +48,19 @@ def run(args: argparse.Namespace) -> None:
                 f"{labels} labels"
             )
     console = args.console
-    with console.progress("checking up") as on_progress:
+    with console.progress("checking up") as on_part:
         task = task_of_model(model, data, test, args, halves=True)
-        on_progress(15, 100)
-        parts = [_calibration(task, args)]
-        on_progress(55, 100)
-        with files.running(args.model, args.data):
-            judged = (test or data)["x"][task.judged_rows]
-            parts.append(_labels(model, data, task, args, judged))
-        on_progress(65, 100)
-        parts.append(
-            _inputs(
-                *(data, task, args),
-                lambda at, of: on_progress(65 + 30 * at // of, 100),
-            )
-        )
-        parts.append(_training(model, data))
-        on_progress(100, 100)
+        judged = (test or data)["x"][task.judged_rows]
+        parts: list[Part] = []
+        for section in (
+            lambda: _calibration(task, args),
+            lambda: _labels(model, data, task, args, judged),
+            lambda: _inputs(data, task, args),
+            lambda: _training(model, data),
+        ):
+            with files.running(args.model, args.data):
+                parts.append(section())
+            on_part(len(parts), 4)
     facts = {"Model": args.model, "Task": task.name, "Data": args.data}
     facts["Calibration judged on"] = args.test or "a random half of the data"
     title = f"Checkup of {pathlib.Path(args.model).name}"
@@ -200,12 +198,7 @@ def _examples_table(
     return Table(columns, rows, title)
 
 
-def _inputs(
-    data: dict[str, Any],
-    task: Task,
-    args: argparse.Namespace,
-    on_round: Progress,
-) -> Part:
+def _inputs(data: dict[str, Any], task: Task, args: argparse.Namespace) -> Part:
     """Finds strange inputs."""
     title, command, x = "Strange inputs", None, data["x"]
     table: Array | None
@@ -223,25 +216,17 @@ def _inputs(
         return Part(title, words, verdict="unknown")
     if not (np.ptp(table, axis=0) > 0).any():
         return Part(title, "All inputs are the same.", verdict="unknown")
-    detector = detect.fit_detector(table, on_round, random_state=0)
+    detector = outliers.PCAScale(random_state=0).fit(table)
     scores = detector.decision_scores_
-    middle = np.median(scores)
-    spread = 1.4826 * np.median(np.abs(scores - middle))
+    middle, spread = middle_and_spread(scores)
     far = scores > middle + _FAR * max(spread, 1e-9)
     names = data.get("columns", data.get("names"))
     if names and source == "column":
         names = filled_names(x, names)
     else:
         names = [f"{source} {i}" for i in range(table.shape[1])]
-    strangest = detect.strangest(detector, table, names, _MOST)
-    cells = [
-        [
-            str(row["row"]),
-            f"{row['score']:.3f}",
-            detect.describe_columns(row["columns"]),
-        ]
-        for row in strangest
-    ]
+    strangest = strangest_rows(detector, table, names, _MOST)
+    cells = [[n, s, words] for n, s, _, words in map(as_cells, strangest)]
     columns = ["example", "score", "what makes it strange"]
     count = int(far.sum())
     return Part(

@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_likelihood.backend.types import Array
 from keras_likelihood.commands import files, outputs
-from keras_likelihood.commands.console import Progress, callback
+from keras_likelihood.commands.console import callback
 from keras_likelihood.commands.options import DETECTORS
 from keras_likelihood.tables.csv_files import write_csv
 from keras_likelihood.tables.number_table import NumberTable
@@ -20,29 +20,26 @@ def run(args: argparse.Namespace) -> None:
         # A missing package must fail before the long computation.
         import keras_likelihood.pages.page  # noqa: F401
     x, names, notes = read_table(args.data)
+    # A bad table is refused before a backend is imported.
+    from keras_likelihood import outliers
+
     console = args.console
     for note in notes:
         console.say(f"{note}.")
     name = DETECTORS[args.detector]
     options = {"contamination": args.contamination, "random_state": args.seed}
     with console.progress("fitting the detector") as on_round:
-        detector = fit_detector(x, on_round, name, **options)
+        detector = getattr(outliers, name)(**options)
+        detector.callbacks = [callback(on_round)]
+        detector.fit(x)
     scores, flags = detector.decision_scores_, detector.labels_
     columns = {"row": range(len(x)), "score": (f"{s:.6g}" for s in scores)}
     write_csv(args.output, columns | {"outlier": flags})
     if args.save:
         detector.save(args.save)
-    rows = strangest(detector, x, names, args.top)
-    table = {
-        "row": [str(row["row"]) for row in rows],
-        "score": [f"{row['score']:.3f}" for row in rows],
-        "flagged": ["yes" if row["flagged"] else "no" for row in rows],
-        "columns that make it strange": [
-            describe_columns(row["columns"]) for row in rows
-        ],
-    }
-    headings = list(table)
-    cells = [list(row) for row in zip(*table.values(), strict=True)]
+    rows = strangest_rows(detector, x, names, args.top)
+    headings = ["row", "score", "flagged", "columns that make it strange"]
+    cells = list(map(as_cells, rows))
     words = (
         f"{flags.sum()} of {len(x)} rows are flagged, the share set by "
         f"--contamination ({args.contamination:g}). Their scores are above the "
@@ -60,11 +57,10 @@ def run(args: argparse.Namespace) -> None:
         from keras_likelihood.pages.page import Part, Table, write_page
 
         figure = histogram(scores, flags == 1, "score", "flagged")
-        body = [figure, Table(headings, cells, "The strangest rows")]
-        body += [
-            "Deviations are robust: from the column's median, in units of its "
-            "median deviation."
-        ]
+        note = "Deviations are robust: from the column's median, in units of "
+        body: list[Any] = [figure, f"{note}its median deviation."]
+        if cells:
+            body += [Table(headings, cells, "The strangest rows")]
         summary = " ".join([words, *(f"{note}." for note in notes)])
         part = Part("Strange rows", summary, body)
         facts = {"Data": args.data, "Detector": name}
@@ -84,26 +80,17 @@ def run(args: argparse.Namespace) -> None:
     )
 
 
-def fit_detector(
-    x: Array, on_round: Progress, name: str = "PCAScale", **options: Any
-) -> Any:
-    """Fits a detector to a table `(rows, columns)`."""
-    from keras_likelihood import outliers
-
-    detector = getattr(outliers, name)(**options)
-    detector.callbacks = [callback(on_round)]
-    return detector.fit(x)
-
-
-def describe_columns(columns: list[dict[str, Any]]) -> str:
-    """Describes the columns of a strange row."""
+def as_cells(row: dict[str, Any]) -> list[str]:
+    """Number, score, flag and columns of a strange row, as texts."""
     words = [
         f"{c['name']} = {c['value']:.6g} ({c['deviations']:+.3g} deviations)"
-        for c in columns
+        for c in row["columns"]
     ]
-    if abs(columns[0]["deviations"]) > 3:
-        return ", ".join(words)
-    return f"the combination of its values; most unusual: {words[0]}"
+    text = ", ".join(words)
+    if abs(row["columns"][0]["deviations"]) <= 3:
+        text = f"the combination of its values; most unusual: {text}"
+    flag = "yes" if row["flagged"] else "no"
+    return [str(row["row"]), f"{row['score']:.3f}", flag, text]
 
 
 def read_table(path: str) -> tuple[Array, list[str], list[str]]:
@@ -127,7 +114,7 @@ def read_table(path: str) -> tuple[Array, list[str], list[str]]:
     return x, [f"column {i}" for i in range(x.shape[1])], []
 
 
-def strangest(
+def strangest_rows(
     detector: Any, x: Array, names: list[str], count: int
 ) -> list[dict[str, Any]]:
     """The strangest training rows, with the columns that make them strange.

@@ -14,7 +14,7 @@ Range: TypeAlias = tuple[float, float]
 
 
 class Chart:
-    """A chart with two linear axes."""
+    """A chart with two linear axes, whose ticks map values to texts."""
 
     LEFT, RIGHT, TOP, BOTTOM = 68, 16, 12, 54
 
@@ -25,10 +25,25 @@ class Chart:
         names: tuple[str, str],
         label: str,
         size: tuple[int, int] = (640, 250),
+        x_ticks: dict[float, str] | None = None,
+        y_ticks: dict[float, str] | None = None,
     ):
-        self._ranges, self._names = (x, y), names
-        self.label, self.size = label, size
+        self._ranges, self.label, self.size = (x, y), label, size
         self.shapes: list[tuple[str, dict[str, Any], str, str]] = []
+        (left, right), bottom, (width, height) = x, y[0], size
+        for value, text in (y_ticks or named(ticks(*y, 5))).items():
+            across, down = self.place(left, value)
+            self.line("grid", [(left, value), (right, value)])
+            place = {"x": across - 8, "y": down + 4}
+            self._add("text", "left tick", place, text)
+        for value, text in (x_ticks or named(ticks(*x, 5))).items():
+            across, down = self.place(value, bottom)
+            self._add("text", "tick", {"x": across, "y": down + 20}, text)
+        middle = (self.LEFT + width - self.RIGHT) / 2
+        self._add("text", "axis", {"x": middle, "y": height - 6}, names[0])
+        middle = (self.TOP + height - self.BOTTOM) / 2
+        turn = {"transform": f"rotate(-90 14 {middle})"}
+        self._add("text", "axis", {"x": 14, "y": middle, **turn}, names[1])
 
     def place(self, x: float, y: float) -> tuple[float, float]:
         """The position of a point in pixels."""
@@ -51,29 +66,6 @@ class Chart:
     ) -> None:
         self.shapes.append((tag, {"class": css, **places}, text, title))
 
-    def grid(
-        self,
-        x_ticks: dict[float, str] | None = None,
-        y_ticks: dict[float, str] | None = None,
-    ) -> None:
-        """Draws the axes; `x_ticks` and `y_ticks` map values to texts."""
-        (left, right), (bottom, top) = self._ranges
-        y_ticks = y_ticks or named(ticks(bottom, top, 5))
-        for value, text in y_ticks.items():
-            x, y = self.place(left, value)
-            self.line("grid", [(left, value), (right, value)])
-            self._add("text", "left tick", {"x": x - 8, "y": y + 4}, text)
-        x_ticks = x_ticks or named(ticks(left, right, 5))
-        for value, text in x_ticks.items():
-            x, y = self.place(value, bottom)
-            self._add("text", "tick", {"x": x, "y": y + 20}, text)
-        width, height = self.size
-        place = {"x": (self.LEFT + width - self.RIGHT) / 2, "y": height - 6}
-        self._add("text", "axis", place, self._names[0])
-        y = (self.TOP + height - self.BOTTOM) / 2
-        turn = {"x": 14, "y": y, "transform": f"rotate(-90 14 {y})"}
-        self._add("text", "axis", turn, self._names[1])
-
     def line(self, css: str, points: Any, shape: str = "polyline") -> None:
         """Draws a line through points `(x, y)`."""
         path = " ".join("{},{}".format(*self.place(*p)) for p in points)
@@ -84,25 +76,17 @@ class Chart:
         there, back = zip(x, low, strict=True), zip(x, high, strict=True)
         self.line(css, [*there, *list(back)[::-1]], "polygon")
 
-    def dots(
-        self, css: str, points: Any, radius: Any = 3.0, texts: Any = ""
-    ) -> None:
-        """Draws points `(x, y)`, with tooltips `texts`."""
-        each = np.broadcast_to(radius, len(points)).round(1).tolist()
-        texts = np.broadcast_to(texts, len(points)).tolist()
-        for point, r, text in zip(points, each, texts, strict=True):
-            x, y = self.place(*point)
-            self._add("circle", css, {"cx": x, "cy": y, "r": r}, title=text)
+    def dot(self, css: str, point: Range, radius: float, text: str) -> None:
+        """Draws a point `(x, y)` with a tooltip."""
+        x, y = self.place(*point)
+        self._add("circle", css, {"cx": x, "cy": y, "r": radius}, title=text)
 
     def bar(
         self, css: str, left: float, right: float, value: float, text: str
     ) -> None:
         """Draws a bar from zero to `value`, unless it is zero."""
         if value:
-            (x, y), (end, bottom) = (
-                self.place(left, value),
-                self.place(right, 0),
-            )
+            (x, y), (end, bottom) = map(self.place, (left, right), (value, 0))
             # A single example among thousands must still be visible.
             y = min(y, bottom - 1.5)
             box = {"x": x + 0.5, "width": end - x - 1, "y": y}
@@ -141,8 +125,8 @@ def histogram(
         f"Histogram of {len(scores)} values from {low:.3g} to {high:.3g}, "
         f"median {np.median(scores):.3g}; {int(marked.sum())} examples are "
         f"{word}.",
+        y_ticks={scale(v): text for v, text in named(marks).items()},
     )
-    chart.grid(y_ticks={scale(v): text for v, text in named(marks).items()})
     bins = zip(edges[:-1], edges[1:], counts, some, strict=True)
     for left, right, count, few in bins:
         text = f"{left:.3g} to {right:.3g}: {count} examples"
@@ -159,20 +143,19 @@ def reliability(
     With several curves there is a legend of the classes.
     """
     label = f"{observed} against {expected}"
-    chart = Chart((0, 1), (0, 1), (expected, observed), label, (400, 380))
     quarters = {tick: f"{tick:.0%}" for tick in (0, 0.25, 0.5, 0.75, 1)}
-    chart.grid(quarters, quarters)
+    unit, names, size = (0, 1), (expected, observed), (400, 380)
+    chart = Chart(unit, unit, names, label, size, quarters, quarters)
     chart.line("diagonal", [(0, 0), (1, 1)])
     curves = {css: curve for css, curve in curves.items() if curve}
     for css, curve in curves.items():
         points = [(row["expected"], row["observed"]) for row in curve]
-        counts = np.array([row["count"] for row in curve])
-        texts = [
-            f"{row['name']}: {row['observed']:.1%} of {row['count']:,}"
-            for row in curve
-        ]
+        most = max(row["count"] for row in curve)
         chart.line(css, points)
-        chart.dots(css, points, 2.5 + 4 * (counts / counts.max()) ** 0.5, texts)
+        for row, point in zip(curve, points, strict=True):
+            text = f"{row['name']}: {row['observed']:.1%} of {row['count']:,}"
+            size = round(2.5 + 4 * (row["count"] / most) ** 0.5, 1)
+            chart.dot(css, point, size, text)
     legend = {css: css for css in curves} if len(curves) > 1 else {}
     text = "A calibrated model is on the diagonal."
     if len({row["count"] for curve in curves.values() for row in curve}) > 1:

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from keras_likelihood.backend.files import Path
 from keras_likelihood.backend.types import Array
 from keras_likelihood.metrics import functions
-from keras_likelihood.pages.charts import Chart, named, reliability, ticks
+from keras_likelihood.pages.charts import Chart, reliability
 from keras_likelihood.pages.page import Part, Table, write_page
 from keras_likelihood.tabular import targets
 from keras_likelihood.tabular.batches import predict_rows
@@ -30,34 +30,34 @@ def write_report(estimator: Any, path: Path) -> str:
     return str(path)
 
 
-def _baselines(is_classifier: bool) -> dict[str, Any]:
-    if is_classifier:
-        constant = dummy.DummyClassifier(strategy="prior")
-        linear = linear_model.LogisticRegression(max_iter=1000)
-        boosted = ensemble.HistGradientBoostingClassifier()
+def _compare(estimator: Any) -> Part:
+    """Held-out scores, compared with cross-validated simple methods."""
+    held, own = estimator.held_out_, estimator.scores_
+    x, y = _sample(held, 5000)
+    if is_classifier := "probabilities" in held:
+        names, method = ["NLL", "accuracy"], "predict_proba"
+        models = (
+            dummy.DummyClassifier(strategy="prior"),
+            linear_model.LogisticRegression(max_iter=1000),
+            ensemble.HistGradientBoostingClassifier(),
+        )
+        fewest = np.bincount(y).min()
     else:
-        constant = dummy.DummyRegressor()
-        linear = linear_model.RidgeCV()
-        boosted = ensemble.HistGradientBoostingRegressor()
+        names, method, fewest = ["NLL", "RMSE"], "predict", len(y)
+        models = (
+            dummy.DummyRegressor(),
+            linear_model.RidgeCV(),
+            ensemble.HistGradientBoostingRegressor(),
+        )
+    rows = [["this model", *(_digits(own[name]) for name in names)]]
+    constant, linear, boosted = models
     fill = impute.SimpleImputer(strategy="median")
-    return {
+    baselines = {
         "constant": constant,
         "linear": make_pipeline(fill, StandardScaler(), linear),
         "boosted trees": boosted,
     }
-
-
-def _compare(estimator: Any) -> Part:
-    """Held-out scores, compared with cross-validated simple methods."""
-    held = estimator.held_out_
-    x, y = _sample(held, 5000)
-    is_classifier = "probabilities" in held
-    names = ["NLL", "accuracy"] if is_classifier else ["NLL", "RMSE"]
-    rows = [["this model", *(_digits(estimator.scores_[n]) for n in names)]]
-    fewest = np.bincount(y).min() if is_classifier else len(y)
-    baselines = _baselines(is_classifier) if fewest >= 2 else {}
-    method = "predict_proba" if is_classifier else "predict"
-    for name, model in baselines.items():
+    for name, model in baselines.items() if fewest >= 2 else ():
         with warnings.catch_warnings():
             # Some folds have constant columns.
             warnings.simplefilter("ignore")
@@ -186,7 +186,6 @@ def _effect(estimator: Any, x: Array, at: int) -> Any:
     x_range = float(values[0]), float(values[-1]) + 1e-9
     y_range = float(low.min()), float(high.max()) + 1e-9
     chart = Chart(x_range, y_range, (name, "prediction"), f"Effect of {name}")
-    chart.grid(y_ticks=named(ticks(*y_range, 4)))
     chart.band("data", values, low, high)
     chart.line("after", np.c_[values, found.mean(axis=1)])
     legend = {"after": "mean prediction", "data": "80 % of the rows"}
@@ -194,31 +193,22 @@ def _effect(estimator: Any, x: Array, at: int) -> Any:
 
 
 def _doubtful(estimator: Any) -> Part:
-    held = estimator.held_out_
+    held, words = estimator.held_out_, "The targets of these rows fit worst."
+    cells: tuple[Any, ...]
     if "probabilities" in held:
-        p, names = held["probabilities"], [str(v) for v in estimator.classes_]
-        columns = ["row", "label", "prediction", "probability"]
+        heading = ["row", "label", "prediction", "probability"]
         chosen = held["issues"][:20]
-        cells = [
-            [names[held["y"][i]], names[p[i].argmax()], f"{p[i].max():.0%}"]
-            for i in chosen
-        ]
+        p, names = held["probabilities"][chosen], estimator.classes_.astype(str)
+        texts = names[held["y"][chosen]], names[p.argmax(axis=1)]
+        cells = *texts, [f"{share:.0%}" for share in p.max(axis=1)]
     else:
-        columns = ["row", "target", "prediction", "smaller targets"]
+        heading = ["row", "target", "prediction", "smaller targets"]
         chosen = np.argsort(-held["nll"], kind="stable")[:20]
-        cells = [
-            [
-                f"{held['y'][i]:.6g}",
-                _digits(held["prediction"][i]),
-                _percent(cdf),
-            ]
-            for i, cdf in zip(chosen, held["cdf"][chosen], strict=True)
-        ]
-    numbers = held["row"][chosen]
-    rows = [[str(n), *r] for n, r in zip(numbers, cells, strict=True)]
-    if not rows:
-        return Part("Rows to look at", "None.")
-    words = "The targets of these rows fit worst."
-    if "cdf" in held:
+        y, fit, cdf = (held[k][chosen] for k in ("y", "prediction", "cdf"))
+        cells = [f"{v:.6g}" for v in y], map(_digits, fit), map(_percent, cdf)
         words += " The last column is the probability of a smaller target."
-    return Part("Rows to look at", words, [Table(columns, rows)])
+    if not len(chosen):
+        return Part("Rows to look at", "None.")
+    columns = map(str, held["row"][chosen]), *cells
+    rows = [list(map(str, row)) for row in zip(*columns, strict=True)]
+    return Part("Rows to look at", words, [Table(heading, rows)])
