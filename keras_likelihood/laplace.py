@@ -17,8 +17,12 @@ from keras_likelihood.likelihoods.checks import (
 from keras_likelihood.reading import ModelGraph, stock_models
 from keras_likelihood.reading.endings import PROBABILITIES, kind_of
 from keras_likelihood.reading.graphs import ClassifierGraph
+from keras_likelihood.reading.model_graph import predicted_of
 
 __all__ = ["LastLayerLaplace"]
+
+_NOT_LINEAR = 0.01
+"""Largest share of the predictions' range that a layer may leave over."""
 
 
 class Posterior(NamedTuple):
@@ -122,9 +126,14 @@ class LastLayerLaplace:
                 depend on their values.
             sample_weight: one weight for each example, or `None`.
         """
-        graph, self._likelihood, self._constants = _linear_output(
-            self.model, x, batched=y is None
-        )
+        graph = ModelGraph(self.model, x, batched=y is None)
+        self._likelihood = _prepare(graph)
+        predicted = predicted_of(graph.parameters)
+        self._constants = {
+            name: value
+            for name, value in graph.parameters.items()
+            if name not in predicted
+        }
         self._outputs = keras.Model(graph.graph.input, graph.tensors)
         outputs, _, weight = graph.run(x, y, sample_weight, self.batch_size)
         features, found = self._split(outputs)
@@ -147,19 +156,15 @@ class LastLayerLaplace:
             Posterior.of(features, each / max(each.sum(), 1e-30), *others)
             for each, *others in parts
         ]
+        weights = _weights(features, found.prediction)
         precision = self.prior_precision
         self.prior_precision_ = (
-            self._evidence(features, found.prediction)
-            if precision is None
-            else float(precision)
+            self._evidence(weights) if precision is None else float(precision)
         )
         return self
 
-    def _evidence(self, features: Array, prediction: Array) -> float:
+    def _evidence(self, weights: Array) -> float:
         """The prior precision of the highest marginal likelihood."""
-        # Directions without data have no weights.
-        centred = features - features.mean(axis=0)
-        weights, *_ = np.linalg.lstsq(centred, prediction, rcond=1e-6)
         squares = max(float(np.sum(weights**2)), 1e-12)
         values = np.concatenate([v.values.ravel() for v in self._posteriors])
         precision = 1.0
@@ -207,24 +212,31 @@ class LastLayerLaplace:
         return features, self._likelihood(**parameters).as_numpy()
 
 
-def _linear_output(
-    model: Any, x: Any, batched: bool
-) -> tuple[ModelGraph, Any, dict[str, Any]]:
-    """A graph with the features in its tensors, its likelihood and constants.
+def _weights(features: Array, prediction: Array) -> Array:
+    """The weights of the last layer, and a check that there is one."""
+    # Directions without data have no weights.
+    centred = features - features.mean(axis=0)
+    weights, *_ = np.linalg.lstsq(centred, prediction, rcond=1e-6)
+    away = np.abs(prediction - prediction.mean(axis=0) - centred @ weights)
+    size = np.ptp(prediction) + np.abs(prediction).max()
+    share = float(away.max() / max(size, 1e-30))
+    if share > _NOT_LINEAR:
+        raise ValueError(
+            "The prediction must be linear in the features in front of the "
+            "last layer, without an activation such as relu. "
+            f"Received: predictions that differ by {share:.0%} of their range"
+        )
+    return weights
 
-    The other tensors are the prediction and the predicted parameters.
-    """
-    graph = ModelGraph(model, x, batched=batched)
+
+def _prepare(graph: ModelGraph) -> Any:
+    """Adds the features to the tensors of a graph; returns its likelihood."""
     kind = graph.likelihood
-    constants: dict[str, Any] = {}
     task = stock_models.task_of_loss(graph.loss)
-    if kind is not None:
-        for name, value in graph.parameters.items():
-            is_predicted = isinstance(value, keras.KerasTensor)
-            (graph.tensors if is_predicted else constants)[name] = value
-    elif task == "classification" or kind_of(graph.prediction) in PROBABILITIES:
-        graph = classifier = ClassifierGraph(model, x, batched=batched)
-        logits = graph.tensors.pop("logits")
+    is_class = kind_of(graph.prediction) in PROBABILITIES
+    if kind is None and (is_class or task == "classification"):
+        classifier = ClassifierGraph(graph)
+        logits = classifier.tensors["logits"]
         is_binary = classifier.multi_label or logits.shape[-1] == 1
         kind = Bernoulli if is_binary else Softmax
         graph.tensors["prediction"] = logits
@@ -244,7 +256,7 @@ def _linear_output(
             f"Received: {received} and "
             f"{'no' if features is None else tuple(features.shape)} features"
         )
-    return graph, kind, constants
+    return kind
 
 
 def _standard_normal(count: int, columns: int) -> Array:

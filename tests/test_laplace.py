@@ -170,3 +170,13 @@ def test_models_without_a_linear_end_are_refused(rng):
         LastLayerLaplace(plain, prior_precision=0.0)
     with pytest.raises(ValueError, match="Call `fit` first"):
         LastLayerLaplace(plain).predict_distribution(x)
+
+
+def test_an_activation_after_the_last_layer_is_refused(rng):
+    x = rng.normal(size=(60, 3)).astype("float32")
+    inputs = keras.Input((3,))
+    outputs = keras.layers.Dense(1, "relu")(inputs)
+    model = kl.LikelihoodModel(inputs, outputs)
+    model.compile(loss=kl.losses.NormalLoss(scale=1.0))
+    with pytest.raises(ValueError, match="linear in the features"):
+        LastLayerLaplace(model).fit(x, np.zeros(60))

@@ -69,14 +69,17 @@ def task_of_model(
     with files.running(args.model, args.test or args.data):
         of_test = test and _outputs(graph, test)
     if isinstance(graph, ClassifierGraph):
-        make = graph.calibrated_model
-        return ClassifierTask(outputs, of_test, make, **options)
 
-    def calibrated_model(recalibrator: Any) -> Any:
+        def extended(recalibrator: Any) -> Any:
+            return graph.calibrated_model(recalibrator.maps)
+
+        return ClassifierTask(outputs, of_test, extended, **options)
+
+    def refitted(recalibrator: Any) -> Any:
         recalibrator.fit(model, val["x"], val["y"], features=features)
         return recalibrator.model
 
-    return RegressorTask(outputs, of_test, calibrated_model, **options)
+    return RegressorTask(outputs, of_test, refitted, **options)
 
 
 def _is_regressor(model: Any, x: Array, y: Array, task: str | None) -> bool:

@@ -2,12 +2,14 @@
 
 from keras_likelihood.conformal.adaptive import AdaptiveIntervals
 from keras_likelihood.conformal.conformal_intervals import ConformalIntervals
-from keras_likelihood.conformal.conformal_sets import ConformalSets
-from keras_likelihood.conformal.models import (
+from keras_likelihood.conformal.conformal_sets import (
     ConformalClassifier,
+    ConformalSets,
+)
+from keras_likelihood.conformal.intervals import (
+    ConformalDistribution,
     ConformalRegressor,
 )
-from keras_likelihood.conformal.prediction import ConformalDistribution
 
 __all__ = [
     "AdaptiveIntervals",

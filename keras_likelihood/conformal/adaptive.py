@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from keras_likelihood.backend.types import Array
-from keras_likelihood.conformal.prediction import (
+from keras_likelihood.conformal.intervals import (
     ConformalDistribution,
     interval_scores,
     interval_within,

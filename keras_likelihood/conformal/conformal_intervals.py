@@ -6,9 +6,18 @@ from typing import Any, Self
 import numpy as np
 
 from keras_likelihood.backend.types import Array, Tensor
-from keras_likelihood.conformal import prediction as conformal
-from keras_likelihood.conformal import scores as conformal_scores
-from keras_likelihood.conformal.models import ConformalRegressor
+from keras_likelihood.conformal.intervals import (
+    ConformalDistribution,
+    ConformalRegressor,
+    checked_targets,
+    interval_scores,
+    tempered,
+)
+from keras_likelihood.conformal.scores import (
+    CalibrationScores,
+    as_groups,
+    refuse_weights,
+)
 from keras_likelihood.likelihoods import Likelihood, LocationScale, Normal
 from keras_likelihood.likelihoods.checks import check_argument, to_float64
 from keras_likelihood.reading.graphs import RegressorGraph, as_tensor
@@ -119,8 +128,6 @@ class ConformalIntervals:
     ```
     """
 
-    model_class = ConformalRegressor
-
     def __init__(self, *, trust: Any = "auto", seed: int = 0):
         is_share = isinstance(trust, int | float) and 0 <= trust <= 1
         fits = is_share or trust == "auto"
@@ -151,25 +158,11 @@ class ConformalIntervals:
         """
         graph = RegressorGraph(model, x, batched=y is None)
         distribution, _, y, weight = graph.outputs(x, y, None, batch_size)
-        conformal_scores.refuse_weights(weight)
-        self.fit_distribution(distribution, y, groups=groups)
-        self.model = graph.calibrated_model(self)
-        return self
-
-    def extend(self, model: Any) -> Self:
-        """Adds the calibration to a Keras regressor, after `fit_distribution`.
-
-        Use it with out-of-fold distributions, which no single model predicts.
-        It sets `model` and returns self.
-        """
-        self.model = RegressorGraph(model).calibrated_model(self)
-        return self
-
-    def fit_scores(self, scores: Array) -> Self:
-        """Calibrates by scores `(n, units)` of full trust; returns self."""
-        self.trust_ = np.array(1.0)
-        self._unit = np.array(1.0)
-        self.scores_ = conformal_scores.CalibrationScores.of(scores)
+        refuse_weights(weight)
+        self.fit_arrays(distribution, y, groups=groups)
+        self.model = graph.extend(
+            lambda: self._graph(graph), ConformalRegressor
+        )
         return self
 
     def fit_arrays(
@@ -178,35 +171,30 @@ class ConformalIntervals:
         """Calibrates intervals from a regressor's outputs; returns self.
 
         Args:
-            prediction: `(n,)` or `(n, 1)`.
-            y: targets, `(n,)` or `(n, 1)`.
-            scale: predicted scale, `> 0`, or `None` for intervals of equal
-                width.
-            groups: as in `fit`.
-        """
-        distribution = _normal(prediction, scale)
-        return self.fit_distribution(distribution, y, groups=groups)
-
-    def fit_distribution(
-        self, distribution: Likelihood, y: Any, *, groups: Any = None
-    ) -> Self:
-        """Calibrates the intervals of a distribution; returns self.
-
-        Args:
-            distribution: a `Likelihood`, as from `predict_distribution`.
-            y: targets `(n, ...)`.
+            prediction: a `Likelihood`, as from `predict_distribution`, or
+                numbers `(n,)` or `(n, 1)`.
+            y: targets, `(n, ...)`.
+            scale: predicted scale of numbers, `> 0`, or `None` for intervals
+                of equal width.
             groups: as in `fit`.
         """
         started = time.perf_counter()
-        y = conformal.checked_targets(y, distribution)
+        distribution = _distribution(prediction, scale)
+        y = checked_targets(y, distribution)
         self.trust_, self._unit, kept = choose_trust(
             distribution, y, self.trust, self.seed
         )
-        used = conformal.tempered(distribution, self.trust_, self._unit)
-        scores = conformal.interval_scores(used, y)[kept]
+        used = tempered(distribution, self.trust_, self._unit)
+        scores = interval_scores(used, y)[kept]
         if groups is not None:
-            groups = conformal_scores.as_groups(groups, len(kept))[kept]
-        self.scores_ = conformal_scores.CalibrationScores.of(scores, groups)
+            groups = as_groups(groups, len(kept))[kept]
+        self.scores_ = CalibrationScores.of(
+            scores,
+            groups,
+            likelihood=distribution.name(),
+            trust=self.trust_.tolist(),
+            unit=self._unit.tolist(),
+        )
         self.report_ = {
             "examples": int(kept.sum()),
             "trust": float(np.mean(self.trust_)),
@@ -216,19 +204,19 @@ class ConformalIntervals:
         self.__dict__.pop("model", None)
         return self
 
+    fit_distribution = fit_arrays
+
     def calibrate(
         self, prediction: Any, *, scale: Any = None, groups: Any = None
-    ) -> conformal.ConformalDistribution:
+    ) -> ConformalDistribution:
         """Returns a distribution with a calibrated `interval(coverage)`.
 
-        `prediction` is a `Likelihood`, or an array as in `fit_arrays`, like the
-        other arguments.
+        Arguments are as in `fit_arrays`.
         """
         check_fitted(self, "scores_", "calibrate")
-        if not isinstance(prediction, Likelihood):
-            prediction = _normal(prediction, scale)
-        used = conformal.tempered(prediction, self.trust_, self._unit)
-        return conformal.ConformalDistribution(used, self.scores_, groups)
+        distribution = _distribution(prediction, scale)
+        used = tempered(distribution, self.trust_, self._unit)
+        return ConformalDistribution(used, self.scores_, groups)
 
     def interval(
         self, x: Any, coverage: float = 0.9, *, groups: Any = None
@@ -238,28 +226,16 @@ class ConformalIntervals:
         check_fitted(self, "model", "interval")
         return self.model.interval(x, coverage, groups=groups)
 
-    def with_scores(
-        self, prediction: Tensor, likelihood: type[Likelihood]
-    ) -> Tensor:
-        """A symbolic prediction, from a layer that stores the calibration."""
-        settings = {
-            "likelihood": likelihood.name(),
-            "trust": self.trust_.tolist(),
-            "unit": self._unit.tolist(),
-        }
-        keep = conformal_scores.ConformalScores.holding(
-            self.scores_, settings, name="prediction_with_scores"
-        )
-        return keep(prediction)
-
     def _graph(self, graph: RegressorGraph) -> list[Tensor]:
-        prediction = self.with_scores(graph.prediction, graph.likelihood)
+        prediction = self.scores_.stored_beside(graph.prediction)
         return [prediction] + [
             as_tensor(prediction, value, f"constant_{name}")
             for name, value in graph.values.items()
         ]
 
 
-def _normal(prediction: Any, scale: Any) -> Normal:
+def _distribution(prediction: Any, scale: Any) -> Likelihood:
+    if isinstance(prediction, Likelihood):
+        return prediction
     location, base = location_and_scale(prediction, scale)
     return Normal(widest(location), scale=widest(base))

@@ -2,18 +2,128 @@
 
 import dataclasses
 import time
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
+import keras
 import numpy as np
 
-from keras_likelihood.backend.types import Array, Tensor
-from keras_likelihood.conformal import prediction as conformal
-from keras_likelihood.conformal import scores as conformal_scores
-from keras_likelihood.conformal.models import ConformalClassifier
-from keras_likelihood.conformal.prediction import SCORES
+from keras_likelihood.backend.registration import serializable
+from keras_likelihood.backend.types import Array
+from keras_likelihood.conformal.scores import (
+    CalibrationScores,
+    refuse_weights,
+    scores_of,
+)
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.reading.graphs import ClassifierGraph
 from keras_likelihood.reading.targets import as_labels, as_logits, check_fitted
+
+SCORES = ("aps", "raps", "lac")
+
+_ROUNDED = 1e-5
+"""Maximum relative rounding error of a probability on any backend."""
+
+
+def class_scores(p: Any, score: str, slack: float = 0.0) -> Any:
+    """Scores of all classes. A larger score is a worse fit.
+
+        aps:  probability of the classes likelier than c, minus 1
+        raps: aps + 0.01 * max(0, rank of c - 5)
+        lac:  -log(probability of c)
+
+    `p` is a NumPy array or a tensor. The score `aps` sums probabilities from
+    the least probable class up, so it is accurate even if the most probable
+    class has probability 1. `slack` is a relative rounding error of `p`, by
+    which scores are reduced.
+    """
+    xp, is_numpy = _library_of(p), isinstance(p, np.ndarray)
+    if score == "lac":
+        tiny = float(np.finfo("float32").tiny)
+        return -xp.log(xp.maximum(p, tiny)) - slack
+    order = xp.argsort(-p, axis=-1, **({"kind": "stable"} if is_numpy else {}))
+    falling = xp.flip(xp.take_along_axis(p, order, axis=-1), axis=-1)
+    rest = xp.flip(xp.cumsum(falling, axis=-1), axis=-1)
+    beyond = np.maximum(np.arange(1, p.shape[-1] + 1) - 5, 0)
+    penalties = (1 - slack) * 0.01 * beyond * (score == "raps")
+    scores = penalties.astype(keras.backend.standardize_dtype(p.dtype))
+    scores = xp.subtract(scores, (1 + slack) * rest)
+    return xp.take_along_axis(scores, xp.argsort(order, axis=-1), axis=-1)
+
+
+def _library_of(p: Any) -> Any:
+    return np if isinstance(p, np.ndarray) else keras.ops
+
+
+def prediction_sets(
+    p: Any, scores: CalibrationScores, coverage: float, groups: Any = None
+) -> Any:
+    """Prediction sets of a coverage, booleans `(n, ..., classes)`.
+
+    The probabilities, a NumPy array or a tensor, may be of class 1 only: `(n,)`
+    or `(n, ..., 1)`. Scores are reduced by the rounding error of the
+    probabilities, so equal inputs get equal sets.
+    """
+    xp, settings = _library_of(p), scores.settings
+    p = p[:, None] if len(p.shape) == 1 else p
+    p = xp.concatenate([1 - p, p], axis=-1) if p.shape[-1] == 1 else p
+    count = p.shape[0]
+    if settings["by_class"]:
+        received, allowed = type(groups).__name__, "None, because the groups of"
+        allowed += " this calibration are the classes"
+        check_argument("groups", received, groups is None, allowed)
+        groups, count = np.arange(p.shape[-1]), p.shape[-1]
+    bound = scores.threshold(coverage, groups, count)
+    bound = bound.astype(keras.backend.standardize_dtype(p.dtype))
+    bound = bound if settings["by_class"] else bound[..., None]
+    each = class_scores(p, settings["score"], _ROUNDED)
+    most = xp.argmax(p, axis=-1)[..., None]
+    first = xp.equal(xp.arange(p.shape[-1], dtype=most.dtype), most)
+    return xp.logical_or(xp.less_equal(each, bound), first)
+
+
+@serializable
+class ConformalClassifier(keras.Model):
+    """A Keras model with calibrated prediction sets.
+
+    `kl.conformal.ConformalSets` creates it. Its outputs are probabilities.
+
+    ```python
+    model = keras.saving.load_model("conformal.keras")
+    sets = model.predict_set(x, 0.9)  # booleans (n, classes)
+    ```
+    """
+
+    def predict_set(
+        self,
+        x: Any,
+        coverage: float = 0.9,
+        *,
+        groups: Any = None,
+        **kwargs: Any,
+    ) -> Array:
+        """Sets that contain the true class with the given probability.
+
+        They are booleans `(n, ..., classes)`, with two classes for binary
+        targets.
+
+        Args:
+            x: inputs `(n, ...)`, as for `predict`.
+            coverage: in (0, 1). Defaults to 0.9.
+            groups: group labels `(n,)`, if the model was calibrated by groups.
+            **kwargs: passed to `predict`.
+        """
+        p = np.asarray(self.predict(x, **{"verbose": 0, **kwargs}), "float64")
+        return prediction_sets(p, scores_of(self), coverage, groups)
+
+    def at_coverage(self, coverage: float = 0.9) -> keras.Model:
+        """A Keras model with the outputs `probabilities` and `set`.
+
+        Sets are booleans `(n, ..., classes)`. The calibration is part of the
+        graph and is exported with it.
+        """
+        sets = prediction_sets(self.output, scores_of(self), coverage)
+        outputs = {"probabilities": self.output, "set": sets}
+        return keras.Model(self.input, outputs)
 
 
 @dataclasses.dataclass(kw_only=True, eq=False)
@@ -52,9 +162,6 @@ class ConformalSets:
     ```
     """
 
-    questions_: ClassVar[None] = None
-    model_class: ClassVar = ConformalClassifier
-
     score: str = "aps"
 
     def __post_init__(self) -> None:
@@ -91,19 +198,13 @@ class ConformalSets:
                 "Received: a model with multi-label outputs"
             )
         logits, _, y, weight = graph.outputs(x, y, None, batch_size)
-        conformal_scores.refuse_weights(weight)
+        refuse_weights(weight)
         self.fit_arrays(logits, y, groups=groups)
-        self.model = graph.calibrated_model(self)
-        return self
-
-    def extend(self, model: Any, *, from_logits: bool | None = None) -> Self:
-        """Adds the calibration to a Keras classifier, after `fit_arrays`.
-
-        Use it with out-of-fold probabilities, which no single model predicts.
-        It sets `model` and returns self.
-        """
-        graph = ClassifierGraph(model, from_logits=from_logits)
-        self.model = graph.calibrated_model(self)
+        self.model = graph.calibrated_model(
+            [lambda z, _: z],
+            self.scores_.stored_beside,
+            ConformalClassifier,
+        )
         return self
 
     def fit_arrays(
@@ -126,12 +227,13 @@ class ConformalSets:
         started = time.perf_counter()
         p, shape = _probabilities(logits, from_logits)
         labels = as_labels(y, shape).reshape(shape[:-1])
-        self.by_class_ = isinstance(groups, str) and groups == "class"
-        if self.by_class_:
-            groups = labels
-        scores = conformal.class_scores(p, self.score)
+        by_class = isinstance(groups, str) and groups == "class"
+        groups = labels if by_class else groups
+        scores = class_scores(p, self.score)
         true = np.take_along_axis(scores, labels[..., None], axis=-1)[..., 0]
-        self.scores_ = conformal_scores.CalibrationScores.of(true, groups)
+        self.scores_ = CalibrationScores.of(
+            true, groups, score=self.score, by_class=by_class
+        )
         self.report_ = {
             "examples": len(labels),
             "accuracy": float(np.mean(p.argmax(axis=-1) == labels)),
@@ -165,24 +267,7 @@ class ConformalSets:
         """
         check_fitted(self, "scores_", "predict_set_arrays")
         p, _ = _probabilities(logits, from_logits)
-        return conformal.prediction_sets(
-            p, self.scores_, self._settings(), coverage, groups
-        )
-
-    def _settings(self) -> dict[str, Any]:
-        return {**dataclasses.asdict(self), "by_class": self.by_class_}
-
-    def _graph(self, logits: Tensor, features: Tensor | None) -> Tensor:
-        return logits
-
-    def with_scores(self, output: Tensor) -> Tensor:
-        """Symbolic probabilities, from a layer that stores the calibration."""
-        keep = conformal_scores.ConformalScores.holding(
-            self.scores_, self._settings(), name="with_scores"
-        )
-        return keep(output)
-
-    _finish = with_scores
+        return prediction_sets(p, self.scores_, coverage, groups)
 
 
 def _probabilities(

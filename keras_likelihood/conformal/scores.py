@@ -8,9 +8,9 @@ import keras
 import numpy as np
 
 from keras_likelihood.backend.registration import serializable
-from keras_likelihood.backend.types import Array
+from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.likelihoods.checks import check_argument, check_coverage
-from keras_likelihood.serving.layers import LikelihoodPrediction
+from keras_likelihood.serving import LikelihoodPrediction
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -24,20 +24,20 @@ class CalibrationScores:
     group and every entry of the last axes has its own threshold.
 
     The values `(n, ...)` are grouped by increasing `labels` and sorted along
-    the first axis within each group.
+    the first axis within each group. `settings` are those of the sets or of
+    the intervals.
     """
 
     values: Array
     labels: list[Any] | None
     sizes: list[int]
+    settings: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def of(cls, scores: Any, groups: Any = None) -> "CalibrationScores":
-        """Sorts scores `(n, ...)`, by group if `(n,)` labels are given.
-
-        They are rounded up to float32, which models store. So a bound is never
-        too small.
-        """
+    def of(
+        cls, scores: Any, groups: Any = None, **settings: Any
+    ) -> "CalibrationScores":
+        """Sorts scores `(n, ...)`, by group if `(n,)` labels are given."""
         scores = np.asarray(scores, dtype="float64")
         if not len(scores) or np.isnan(scores).any():
             raise ValueError(
@@ -45,17 +45,27 @@ class CalibrationScores:
                 "targets without NaN. Received: "
                 f"{len(scores)} scores, {np.isnan(scores).sum()} of them NaN"
             )
+        # Models store float32. Rounded up, a bound is never too small.
         with np.errstate(over="ignore"):
             single = scores.astype("float32")
         above = np.nextafter(single, np.float32(np.inf))
         scores = np.where(single < scores, above, single).astype("float64")
         if groups is None:
-            return cls(np.sort(scores, axis=0), None, [len(scores)])
+            scores = np.sort(scores, axis=0)
+            return cls(scores, None, [len(scores)], settings)
         groups = as_groups(groups, len(scores))
         labels = np.unique(groups)
         parts = [np.sort(scores[groups == label], axis=0) for label in labels]
         sizes = [len(part) for part in parts]
-        return cls(np.concatenate(parts), labels.tolist(), sizes)
+        return cls(np.concatenate(parts), labels.tolist(), sizes, settings)
+
+    def stored_beside(self, output: Tensor) -> Tensor:
+        """The symbolic `output`, from a layer that stores the scores."""
+        layer = ConformalScores(
+            self.values.shape, self.settings, self.labels, self.sizes
+        )
+        layer.values.assign(self.values.astype("float32"))
+        return layer(output)
 
     def threshold(
         self, coverage: float, groups: Any = None, count: int = 1
@@ -124,12 +134,7 @@ def as_groups(groups: Any, count: int) -> Array:
 
 @serializable
 class ConformalScores(LikelihoodPrediction):
-    """Identity layer that stores the scores of a conformal calibration.
-
-    The scores are weights, so they are saved and loaded with the model.
-    `settings` contains the other settings of the sets or intervals, and the
-    name of the likelihood of intervals.
-    """
+    """Identity layer that stores `CalibrationScores`, with them as weights."""
 
     def __init__(
         self,
@@ -146,22 +151,15 @@ class ConformalScores(LikelihoodPrediction):
         options = {"trainable": False, "dtype": "float32"}
         self.values = self.add_weight(shape, "zeros", name="scores", **options)
 
-    @classmethod
-    def holding(
-        cls, scores: CalibrationScores, settings: dict[str, Any], name: str
-    ) -> "ConformalScores":
-        """Creates a layer with these scores."""
-        values, labels = scores.values, scores.labels
-        layer = cls(values.shape, settings, labels, scores.sizes, name=name)
-        layer.values.assign(values.astype("float32"))
-        return layer
-
     @property
     def scores(self) -> CalibrationScores:
         values = keras.ops.convert_to_numpy(self.values).astype("float64")
-        return CalibrationScores(values, self._labels, self._sizes)
+        return CalibrationScores(
+            values, self._labels, self._sizes, self.settings
+        )
 
 
-def scores_layer(model: keras.Model) -> ConformalScores:
-    """The layer with the scores of a model's last calibration."""
-    return [v for v in model.layers if isinstance(v, ConformalScores)][-1]
+def scores_of(model: keras.Model) -> CalibrationScores:
+    """The scores of a model's last calibration."""
+    layers = [v for v in model.layers if isinstance(v, ConformalScores)]
+    return layers[-1].scores

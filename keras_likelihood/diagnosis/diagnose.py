@@ -15,8 +15,11 @@ from keras_likelihood.diagnosis.data_checks import (
     check_targets,
 )
 from keras_likelihood.diagnosis.diagnosis import Diagnosis
-from keras_likelihood.diagnosis.range_checks import check_mean, check_ranges
-from keras_likelihood.diagnosis.training_checks import check_training
+from keras_likelihood.diagnosis.parameter_checks import (
+    check_mean,
+    check_ranges,
+    check_training,
+)
 from keras_likelihood.likelihoods.checks import as_numbers, check_argument
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.reading import load_model, read_model

@@ -14,7 +14,7 @@ from keras_likelihood.backend.types import Array, Shape, Tensor
 from keras_likelihood.constraints import Softplus
 from keras_likelihood.layers.target_units import centre_and_spread
 from keras_likelihood.likelihoods import Likelihood
-from keras_likelihood.serving.layers import ClassLogits
+from keras_likelihood.serving import ClassLogits
 
 _SCALE = Softplus(floor=1e-3)
 """The scale is at least a thousandth of the targets' spread."""

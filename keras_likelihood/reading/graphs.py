@@ -1,5 +1,6 @@
 """Graphs of trained classifiers and regressors, to be calibrated."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -14,9 +15,13 @@ from keras_likelihood.likelihoods import (
     Softmax,
 )
 from keras_likelihood.reading import endings, stock_models
-from keras_likelihood.reading.model_graph import ModelGraph, full_precision
+from keras_likelihood.reading.model_graph import (
+    ModelGraph,
+    full_precision,
+    predicted_of,
+)
 from keras_likelihood.reading.targets import LOGIT_BOUND
-from keras_likelihood.serving.layers import ClassLogits
+from keras_likelihood.serving import ClassLogits
 
 _LEAST = float(np.exp(-2 * LOGIT_BOUND))
 """Smallest probability of a class."""
@@ -64,25 +69,31 @@ class ClassifierGraph(ModelGraph):
         arrays, y, weight = self.run(*data)
         return arrays["logits"], arrays.get("features"), y, weight
 
-    def calibrated_model(self, recalibrator: Any) -> keras.Model:
-        """Returns the model that ends in the layers of a recalibrator."""
+    def calibrated_model(
+        self,
+        maps: Sequence[Any],
+        finish: Callable[[Tensor], Tensor] | None = None,
+        model_class: Any = keras.Model,
+    ) -> keras.Model:
+        """The model whose logits pass a map, or each column its own.
+
+        A map makes logits of the symbolic logits and features. `finish` adds
+        layers after the probabilities.
+        """
 
         def build() -> Tensor:
             z, x = self.tensors["logits"], self.tensors.get("features")
-            if (questions := recalibrator.questions_) is None:
-                z = _calibrated_logits(recalibrator, z, x)
-            else:
-                columns = ops.split(z, z.shape[-1], axis=-1)
-                pairs = zip(questions, columns, strict=True)
-                parts = [_calibrated_logits(*pair, x) for pair in pairs]
-                z = ops.concatenate(parts, axis=-1)
+            columns = ops.split(z, len(maps), -1) if len(maps) > 1 else [z]
+            pairs = zip(maps, columns, strict=True)
+            parts = [_calibrated_logits(*pair, x) for pair in pairs]
+            z = ops.concatenate(parts, -1) if len(parts) > 1 else parts[0]
             activate = keras.layers.Activation
             output = activate(self._activation, name="calibrated")(z)
             if len(self.prediction.shape) == 1:
                 output = keras.layers.Reshape((), name="plain_vector")(output)
-            return recalibrator._finish(output)
+            return finish(output) if finish else output
 
-        return self.extend(build, recalibrator.model_class)
+        return self.extend(build, model_class)
 
     def _name_classes(self) -> None:
         """Turns outputs other than logits or probabilities into logits."""
@@ -93,15 +104,14 @@ class ClassifierGraph(ModelGraph):
         is_ordered &= not issubclass(kind, Softmax | Bernoulli)
         is_ordered &= self.prediction.shape[-1] == 1
         if is_pooled or is_ordered:
-            values = self.parameters
+            predicted = predicted_of(self.parameters)
             fixed = {
                 name: np.asarray(value, "float64").tolist()
-                for name, value in values.items()
-                if not isinstance(value, keras.KerasTensor)
+                for name, value in self.parameters.items()
+                if name not in predicted
             }
-            predicted = [v for k, v in values.items() if k not in fixed]
             to_logits = ClassLogits(kind.name(), fixed)
-            self.prediction = to_logits([self.prediction, *predicted])
+            self.prediction = to_logits([self.prediction, *predicted.values()])
             self.likelihood = member if is_pooled else Softmax
             self.parameters = {}
 
@@ -153,16 +163,16 @@ class ClassifierGraph(ModelGraph):
 
 
 def _calibrated_logits(
-    recalibrator: Any, logits: Tensor, features: Tensor | None
+    to_logits: Any, logits: Tensor, features: Tensor | None
 ) -> Tensor:
     """Logits of the calibrated probabilities, by stock operations of Keras."""
     if logits.shape[-1] > 1:
         peak = ops.max(logits, axis=-1, keepdims=True)
         bounded = ops.maximum(logits, peak - LOGIT_BOUND)
-        return recalibrator._graph(bounded, features)
+        return to_logits(bounded, features)
     half = 0.5 * ops.clip(logits, -LOGIT_BOUND, LOGIT_BOUND)
     pair = ops.concatenate([-half, half], axis=-1)
-    pair = recalibrator._graph(pair, features)
+    pair = to_logits(pair, features)
     return pair[..., 1:] - pair[..., :1]
 
 
@@ -196,12 +206,6 @@ class RegressorGraph(ModelGraph):
                 f"example cannot be used. Received: {sorted(values)}"
             )
         self.values = {name: values[name] for name in names}
-        self.tensors = {
-            name: value
-            for name, value in self.values.items()
-            if isinstance(value, keras.KerasTensor)
-        }
-        self.tensors["prediction"] = self.prediction
         if with_features:
             self.tensors["features"] = self.prediction
             self.tensors |= self.features(with_features)
@@ -216,12 +220,6 @@ class RegressorGraph(ModelGraph):
             value = np.asarray(self.values[name], "float32")
             arrays[name] = value[None] if value.ndim else float(value)
         return self.likelihood(**arrays), features, y, weight
-
-    def calibrated_model(self, recalibrator: Any) -> keras.Model:
-        """Returns the model that ends in the layers of a recalibrator."""
-        return self.extend(
-            lambda: recalibrator._graph(self), recalibrator.model_class
-        )
 
 
 def as_tensor(like: Tensor, value: Any, name: str) -> Tensor:

@@ -23,7 +23,8 @@ class ModelGraph:
     batches `(x, y)` if `batched`. `features` is the name of the feature layer,
     by default the one before the prediction. The `parameters` of the likelihood
     are symbolic tensors if the model predicts them, and numbers if they belong
-    to the loss. `tensors` are those that `run` evaluates, by name.
+    to the loss. `tensors` are those that `run` evaluates, by name. Another
+    graph as `model` is not copied again.
     """
 
     def __init__(
@@ -34,6 +35,9 @@ class ModelGraph:
         batched: bool = False,
         features: str | None = None,
     ) -> None:
+        if isinstance(model, ModelGraph):
+            self.__dict__.update(vars(model))
+            return
         model = load_model(model)
         self.loss = getattr(model, "loss", None)
         if batched:
@@ -54,6 +58,7 @@ class ModelGraph:
             self.loss, self.graph, beside
         )
         self.tensors = {"prediction": self.prediction}
+        self.tensors |= predicted_of(self.parameters)
         self._example: Any = None
 
     def features(self, wanted: bool | str = True) -> dict[str, Tensor]:
@@ -131,6 +136,15 @@ def full_precision() -> Iterator[None]:
         yield
     finally:
         keras.config.set_dtype_policy(policy)
+
+
+def predicted_of(parameters: dict[str, Any]) -> dict[str, Tensor]:
+    """The parameters that a model predicts."""
+    return {
+        name: value
+        for name, value in parameters.items()
+        if isinstance(value, keras.KerasTensor)
+    }
 
 
 def _parameters(

@@ -20,7 +20,7 @@ from keras_likelihood.likelihoods.output import (
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.reading.endings import deciding_layer, kind_of
 from keras_likelihood.reading.loading import is_graph, load_model, output_of
-from keras_likelihood.serving.layers import LikelihoodPrediction
+from keras_likelihood.serving import LikelihoodPrediction
 
 
 def parameter_layers(model: Any) -> Iterator[tuple[str, keras.Layer]]:

@@ -55,7 +55,6 @@ class ClassifierRecalibrator:
     questions_: "list[ClassifierRecalibrator] | None" = None
     _floor: float | None = None
     _columns: dict[str, int | None] = {"logits": None, "features": None}
-    model_class = keras.Model
     _fit: Callable[[Rows], None]
     _apply: Callable[[Array, Array | None], Array]
     _graph: Callable[[Tensor, Tensor | None], Tensor]
@@ -103,7 +102,7 @@ class ClassifierRecalibrator:
         logits, columns, y, weight = graph.outputs(*data)
         options = {"sample_weight": weight, "multi_label": graph.multi_label}
         self.fit_arrays(logits, y, columns, **options)
-        self.model = graph.calibrated_model(self)
+        self.model = graph.calibrated_model(self.maps)
         return self
 
     def attach(
@@ -121,8 +120,13 @@ class ClassifierRecalibrator:
             tensor = graph.tensors.get(name)
             count = None if tensor is None else tensor.shape[-1]
             self._check_columns(name, count)
-        self.model = graph.calibrated_model(self)
+        self.model = graph.calibrated_model(self.maps)
         return self.model
+
+    @property
+    def maps(self) -> list[Callable[[Tensor, Tensor | None], Tensor]]:
+        """Map of symbolic logits and features, or one for each label."""
+        return [each._graph for each in self.questions_ or [self]]
 
     def fit_arrays(
         self,
@@ -247,10 +251,6 @@ class ClassifierRecalibrator:
                 f"`{name}` must have {fitted} columns, as in `fit`. "
                 f"Received: {count or 'none'}"
             )
-
-    def _finish(self, output: Tensor) -> Tensor:
-        """Adds layers after the probabilities."""
-        return output
 
 
 def scores(logits: Array, labels: Array, weight: Array) -> dict[str, float]:

@@ -31,8 +31,10 @@ from keras_likelihood.recalibration.residual_shape import (
     ResidualShape,
     fit_shape,
 )
-from keras_likelihood.serving import RecalibratedRegressor
-from keras_likelihood.serving.layers import LikelihoodPrediction
+from keras_likelihood.serving import (
+    LikelihoodPrediction,
+    RecalibratedRegressor,
+)
 
 __all__ = [
     "AutoRescaling",
@@ -74,7 +76,6 @@ class RegressorRecalibrator:
 
     likelihood: str = "auto"
     uses_features: ClassVar[bool | str] = False
-    model_class: ClassVar = RecalibratedRegressor
     parameters_: dict[str, Any] = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -111,7 +112,9 @@ class RegressorRecalibrator:
             x, y, sample_weight, batch_size
         )
         self.fit_arrays(distribution, y, features=columns, sample_weight=weight)
-        self.model = graph.calibrated_model(self)
+        self.model = graph.extend(
+            lambda: self._graph(graph), RecalibratedRegressor
+        )
         return self
 
     def fit_arrays(

@@ -11,8 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from keras_likelihood.auditing.label_issues import find_label_issues
 from keras_likelihood.backend.types import Array, Tensor
-from keras_likelihood.conformal import ConformalSets
-from keras_likelihood.conformal.models import ConformalClassifier
+from keras_likelihood.conformal import ConformalClassifier, ConformalSets
 from keras_likelihood.likelihoods import Ordinal, Softmax
 from keras_likelihood.metrics.functions import negative_log_likelihood
 from keras_likelihood.tabular.batches import predict_rows
@@ -108,7 +107,7 @@ class Classifier(ClassifierMixin, TableEstimator):
         p = self.held_out_["probabilities"]
         conformal = ConformalSets().fit_arrays(p, y, from_logits=False)
         softmax = keras.layers.Activation("softmax", name="calibrated")
-        p = conformal.with_scores(softmax(outputs[0]))
+        p = conformal.scores_.stored_beside(softmax(outputs[0]))
         return ConformalClassifier(inputs, p)
 
     def predict_proba(self, X: Any) -> Array:  # noqa: N803

@@ -8,9 +8,12 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_array
 
 from keras_likelihood.backend.types import Array, Tensor
-from keras_likelihood.conformal import ConformalDistribution, ConformalIntervals
-from keras_likelihood.conformal.models import ConformalRegressor
-from keras_likelihood.conformal.prediction import LEVEL
+from keras_likelihood.conformal import (
+    ConformalDistribution,
+    ConformalRegressor,
+)
+from keras_likelihood.conformal.intervals import LEVEL
+from keras_likelihood.conformal.scores import CalibrationScores
 from keras_likelihood.ensembles.ensemble_distribution import (
     EnsembleDistribution,
 )
@@ -133,11 +136,14 @@ class Regressor(RegressorMixin, TableEstimator):
             _scores(self.likelihood_, found, y[:, None], self.members_)
             for found in held_out
         ]
-        conformal = calibrated_intervals(scores, self.members_)
-        pooled, *members = outputs
         likelihood = self.likelihood_
         kind: Any = EnsembleDistribution(likelihood, components=self.members_)
-        pooled = conformal.with_scores(pooled, kind)
+        combined = combined_scores(scores, self.members_)
+        # The trust of a scale is meaningless for a mixture.
+        settings = {"likelihood": kind.name(), "trust": 1.0, "unit": 1.0}
+        calibration = CalibrationScores.of(combined[:, None], **settings)
+        pooled, *members = outputs
+        pooled = calibration.stored_beside(pooled)
         return ConformalRegressor(inputs, [pooled, *members])
 
     def predict(self, X: Any, statistic: str = "mean") -> Array:  # noqa: N803
@@ -213,10 +219,8 @@ def _scores(likelihood: Any, found: Any, y: Array, members: int) -> Array:
     return scores[:, 0]
 
 
-def calibrated_intervals(
-    scores: list[Array], members: int
-) -> ConformalIntervals:
-    """Cross-conformal intervals (Vovk 2015) for the mixture of all members.
+def combined_scores(scores: list[Array], members: int) -> Array:
+    """Cross-conformal scores (Vovk 2015) for the mixture of all members.
 
     Few members did not train on a row, so their mixture is less accurate than
     the ensemble. The quantiles of its scores, the first in `scores`, are
@@ -231,8 +235,7 @@ def calibrated_intervals(
         limit = one - slope
         found = limit + slope / members
         mixture = _score(np.maximum.accumulate(np.maximum(found, 0.0)))
-    # The trust of a scale is meaningless for a mixture.
-    return ConformalIntervals(trust=1.0).fit_scores(mixture[:, None])
+    return mixture
 
 
 def _tail(score: Array) -> Array:

@@ -7,7 +7,7 @@ from scipy import stats
 
 import keras_likelihood as kl
 from keras_likelihood.conformal import ConformalIntervals
-from keras_likelihood.conformal.prediction import (
+from keras_likelihood.conformal.intervals import (
     ConformalDistribution,
     interval_scores,
 )

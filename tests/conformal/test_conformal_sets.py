@@ -7,7 +7,7 @@ from scipy import stats
 
 import keras_likelihood as kl
 from keras_likelihood.conformal import ConformalSets
-from keras_likelihood.conformal.prediction import class_scores
+from keras_likelihood.conformal.conformal_sets import class_scores
 from tests import kinds
 
 pytestmark = pytest.mark.usefixtures("step_by_step")

@@ -1,113 +1,24 @@
-"""Conformal sets and intervals, and their conformity scores."""
+"""Intervals within a bound of the scores, of distributions and of models."""
 
 import dataclasses
 from typing import Any
 
 import keras
 import numpy as np
+from keras import ops
 
 from keras_likelihood import likelihoods
+from keras_likelihood.backend.registration import serializable
 from keras_likelihood.backend.types import Array, Tensor
-from keras_likelihood.conformal.scores import CalibrationScores
+from keras_likelihood.conformal.scores import CalibrationScores, scores_of
 from keras_likelihood.likelihoods import Likelihood, Quantiles
 from keras_likelihood.likelihoods.checks import (
     aligned,
-    check_argument,
     finite_numbers,
     to_float64,
 )
 from keras_likelihood.likelihoods.output import distribution_of
-
-SCORES = ("aps", "raps", "lac")
-
-_ROUNDED = 1e-5
-"""Maximum relative rounding error of a probability on any backend."""
-
-
-def class_scores(p: Any, score: str, slack: float = 0.0) -> Any:
-    """Scores of all classes. A larger score is a worse fit.
-
-        aps:  probability of the classes likelier than c, minus 1
-        raps: aps + 0.01 * max(0, rank of c - 5)
-        lac:  -log(probability of c)
-
-    `p` is a NumPy array or a tensor. The score `aps` sums probabilities from
-    the least probable class up, so it is accurate even if the most probable
-    class has probability 1. `slack` is a relative rounding error of `p`, by
-    which scores are reduced.
-    """
-    xp, is_numpy = _library_of(p), isinstance(p, np.ndarray)
-    if score == "lac":
-        tiny = float(np.finfo("float32").tiny)
-        return -xp.log(xp.maximum(p, tiny)) - slack
-    order = xp.argsort(-p, axis=-1, **({"kind": "stable"} if is_numpy else {}))
-    falling = xp.flip(xp.take_along_axis(p, order, axis=-1), axis=-1)
-    rest = xp.flip(xp.cumsum(falling, axis=-1), axis=-1)
-    beyond = np.maximum(np.arange(1, p.shape[-1] + 1) - 5, 0)
-    penalties = (1 - slack) * 0.01 * beyond * (score == "raps")
-    scores = penalties.astype(keras.backend.standardize_dtype(p.dtype))
-    scores = xp.subtract(scores, (1 + slack) * rest)
-    return xp.take_along_axis(scores, xp.argsort(order, axis=-1), axis=-1)
-
-
-def _library_of(p: Any) -> Any:
-    return np if isinstance(p, np.ndarray) else keras.ops
-
-
-def sets_within(p: Any, bound: Any, settings: dict[str, Any]) -> Any:
-    """Mask of the classes with scores up to `bound`, `(n, ..., classes)`.
-
-    `p` is a NumPy array or a tensor of this shape. Scores are reduced by the
-    rounding error of the probabilities, so equal inputs get equal sets.
-    """
-    xp = _library_of(p)
-    scores = class_scores(p, settings["score"], _ROUNDED)
-    limits = np.asarray(bound, keras.backend.standardize_dtype(p.dtype))
-    limits = limits if settings["by_class"] else limits[..., None]
-    sets = xp.less_equal(scores, limits)
-    most = xp.argmax(p, axis=-1)[..., None]
-    first = xp.equal(xp.arange(p.shape[-1], dtype=most.dtype), most)
-    return xp.logical_or(sets, first)
-
-
-def both_answers(p: Any) -> Any:
-    """Probabilities of all classes, even if `p` only contains class 1."""
-    xp = _library_of(p)
-    p = p[:, None] if len(p.shape) == 1 else p
-    return xp.concatenate([1 - p, p], axis=-1) if p.shape[-1] == 1 else p
-
-
-def prediction_sets(
-    probabilities: Any,
-    scores: CalibrationScores,
-    settings: dict[str, Any],
-    coverage: float,
-    groups: Any = None,
-) -> Array:
-    """Prediction sets of a coverage, booleans `(n, ..., classes)`.
-
-    The probabilities may be of class 1 only, `(n,)` or `(n, ..., 1)`.
-    """
-    p = both_answers(np.asarray(probabilities, dtype="float64"))
-    bound = set_bound(scores, settings, coverage, p.shape, groups)
-    return sets_within(p, bound, settings)
-
-
-def set_bound(
-    scores: CalibrationScores,
-    settings: dict[str, Any],
-    coverage: float,
-    shape: tuple[int, ...],
-    groups: Any = None,
-) -> Array:
-    """The bound of sets `(n, ..., classes)`; by class it is `(classes,)`."""
-    if not settings["by_class"]:
-        return scores.threshold(coverage, groups, shape[0])
-    received, allowed = type(groups).__name__, "None, because the groups of "
-    allowed += "this calibration are the classes"
-    check_argument("groups", received, groups is None, allowed)
-    return scores.threshold(coverage, np.arange(shape[-1]), shape[-1])
-
+from keras_likelihood.serving import RecalibratedRegressor
 
 LEVEL = 0.998
 """Up to this coverage intervals end at quantiles. Beyond it they are widened
@@ -210,7 +121,7 @@ def tempered(distribution: Likelihood, trust: Any, unit: Any) -> Likelihood:
     """The distribution with a scale of `unit * (scale / unit)^trust`."""
     if np.all(np.asarray(trust) == 1):
         return distribution
-    ops, values = keras.ops, distribution.values()
+    values = distribution.values()
     scale, unit, trust = (
         ops.convert_to_tensor(value, "float32")
         for value in (values["scale"], unit, trust)
@@ -231,3 +142,51 @@ def checked_targets(y: Any, distribution: Likelihood) -> Array:
             f"{type(distribution).__name__}"
         )
     return aligned(finite_numbers(y), [shape], "Targets")
+
+
+@serializable
+class ConformalInterval(keras.Layer):
+    """Calibrated intervals up to a bound of the scores."""
+
+    def __init__(self, bound: Any, settings: dict[str, Any], **kwargs: Any):
+        super().__init__(**kwargs)
+        self.bound, self.settings = np.asarray(bound), dict(settings)
+
+    def call(self, inputs: Tensor) -> dict[str, Tensor]:
+        found = predicted(inputs, self.settings)
+        lower, upper = interval_within(found, self.bound, ops)
+        return {"prediction": found.prediction, "lower": lower, "upper": upper}
+
+
+@serializable
+class ConformalRegressor(RecalibratedRegressor):
+    """A Keras model with calibrated intervals.
+
+    `kl.conformal.ConformalIntervals` creates it. It has the outputs of
+    the calibrated model: the prediction and the parameters of its likelihood.
+
+    ```python
+    model = keras.saving.load_model("conformal.keras")
+    lower, upper = model.interval(x, 0.9)
+    ```
+    """
+
+    def predict_distribution(
+        self, x: Any, *, groups: Any = None, **kwargs: Any
+    ) -> ConformalDistribution:
+        """The predicted distribution for `x`, with a calibrated `interval`."""
+        scores = scores_of(self)
+        output = self.predict(x, **{"verbose": 0, **kwargs})
+        found = predicted(output, scores.settings).as_numpy()
+        return ConformalDistribution(found, scores, groups)
+
+    def at_coverage(self, coverage: float = 0.9) -> keras.Model:
+        """A Keras model with the outputs `prediction`, `lower` and `upper`.
+
+        The calibration is part of the graph and is exported with it:
+        `model.at_coverage(0.9).export("served")`.
+        """
+        scores = scores_of(self)
+        bound = scores.threshold(coverage).tolist()
+        interval = ConformalInterval(bound, scores.settings)
+        return keras.Model(self.input, interval(self.output))

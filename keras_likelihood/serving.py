@@ -1,6 +1,8 @@
-"""Layers and models of calibrated models, which can be saved and exported.
+"""Layers and models that recalibrated models consist of.
 
-Arguments of layers are plain values, which Keras saves without a `get_config`.
+Files of recalibrated models contain them, so they need no SciPy. A recalibrated
+stock classifier contains none of them. Arguments of layers are plain values,
+which Keras saves without a `get_config`.
 """
 
 from typing import Any
@@ -12,6 +14,8 @@ from keras_likelihood import likelihoods
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.likelihoods.output import distribution_of
+
+__all__ = ["ClassLogits", "LikelihoodPrediction", "RecalibratedRegressor"]
 
 
 @serializable
