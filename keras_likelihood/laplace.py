@@ -30,8 +30,8 @@ class Posterior(NamedTuple):
 
     Attributes:
         centre: mean of the features `(d,)`, weighted by the information.
-        vectors: eigenvectors of the features' moments, `(d, d)`.
-        values: eigenvalues of the Hessian, `(d, k)`.
+        vectors, values: eigenvectors of the features' moments `(d, d)`, and
+            eigenvalues of the Hessian `(d, k)`.
         information: that of the intercepts, `(k,)`.
         directions: in the space of the outputs, `(units, k)`.
     """
@@ -71,9 +71,8 @@ class LastLayerLaplace:
 
     with the features `f` in front of the last layer, and the Fisher information
     of the predictions. The model does not change, and its prediction is the
-    mean. The variance grows with the distance of the features from those of the
-    training rows. For classes, H is the Kronecker product of the information
-    and the moments of the features. Intercepts have a flat prior.
+    mean. For classes, H is the Kronecker product of the information and the
+    moments of the features. Intercepts have a flat prior.
 
     ```python
     laplace = kl.laplace.LastLayerLaplace(model).fit(x, y)
@@ -122,8 +121,7 @@ class LastLayerLaplace:
         Args:
             x: inputs as for `model.predict`, or an iterable of `(x, y)` or
                 `(x, y, sample_weight)` batches such as a `tf.data.Dataset`.
-            y: targets. Leave them out for batches. The information does not
-                depend on their values.
+            y: targets, whose values do not matter. Leave them out for batches.
             sample_weight: one weight for each example, or `None`.
         """
         graph = ModelGraph(self.model, x, batched=y is None)
@@ -176,11 +174,8 @@ class LastLayerLaplace:
     def predict_distribution(self, x: Any) -> Any:
         """Mixture of predictions with weights from the posterior.
 
-        Args:
-            x: inputs as for `model.predict`.
-
-        Returns:
-            An `EnsembleDistribution` of NumPy arrays.
+        It is an `EnsembleDistribution` of NumPy arrays. `x` is as for
+        `predict`.
         """
         if not self._posteriors:
             raise ValueError("Call `fit` first. Received: no fit")

@@ -28,8 +28,7 @@ class ComparisonRow(NamedTuple):
 
     Attributes:
         name: the name of the model.
-        scores: dict of score names to means. NaN means that the model does not
-            have this score.
+        scores: dict of score names to means, NaN for scores it does not have.
         errors: dict of score names to standard errors.
         behind: NLL minus the NLL of the best model.
         behind_error: standard error of this difference, from paired scores.
@@ -114,28 +113,24 @@ def compare(
     ```
 
     Args:
-        models: dict of names to fitted models or the paths of their files. `x`
-            and `y` must then be held-out data. Or a dict of names to
-            functions, which are cross-validated. A function without arguments
-            returns a compiled model, which is then fitted. A function of
-            `(x, y)` gets the training data of a fold and returns a fitted
-            model.
+        models: dict of names to fitted models or the paths of their files, for
+            held-out `x` and `y`. Or a dict of names to functions, which are
+            cross-validated: without arguments they return a compiled model, and
+            of the training data `(x, y)` of a fold a fitted one.
         x: inputs `(n, ...)`, as for `predict`.
         y: targets `(n, ...)` or labels.
-        folds: number of folds of the cross-validation, `>= 2`. Defaults to
-            5.
+        folds: number of folds of the cross-validation, `>= 2`. Defaults to 5.
         fit: options of `model.fit` in the cross-validation.
         coverage: nominal coverage of the interval. Defaults to 0.9.
         batch_size: the batch size for prediction. Defaults to 256.
         seed: the random seed of the folds. Defaults to 0.
 
     Returns:
-        A `Comparison`: a list with a `ComparisonRow` for every model, lowest
-        NLL first. It prints as a table. Standard errors are over the folds or,
-        for fitted models, over the examples. Missing scores are NaN: a stock
-        regressor only has an RMSE, the NLL of quantiles is not comparable, and
-        targets known only by bounds have an NLL and a width. Models without an
-        NLL come last, sorted by CRPS.
+        A `Comparison`, which prints as a table. Standard errors are over the
+        folds or, for fitted models, over the examples. Missing scores are NaN:
+        a stock regressor only has an RMSE, the NLL of quantiles is not
+        comparable, and targets known only by bounds have an NLL and a width.
+        Models without an NLL come last, sorted by CRPS.
     """
     fits = isinstance(models, dict) and models
     check_argument("models", models, fits, "a dict of models or functions")
@@ -220,10 +215,7 @@ def _standard_error(values: Array) -> float:
 def scores_by_example(
     model: Any, x: Array, y: Array, coverage: float, batch_size: int
 ) -> dict[str, Any]:
-    """Scores of every example by name, each `(n,)`.
-
-    `rmse` holds squared errors and `ece` holds `(right, confidence)`.
-    """
+    """Scores of every example; `ece` is `(right, confidence)`."""
     reading = read_output(model, x, batch_size=batch_size)
     y = np.asarray(y)
     is_point = reading.likelihood is None

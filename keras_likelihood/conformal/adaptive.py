@@ -20,12 +20,10 @@ class AdaptiveIntervals:
 
         level' = level + rate * (coverage - covered)
 
-    This is adaptive conformal inference (Gibbs and Candès 2021). If targets
-    fall outside of their intervals too often, the next intervals have a higher
-    level, and the other way round. Each new score replaces a calibration score.
-    After t targets, the share of covered targets differs from `coverage` by at
-    most about `1 / (rate t)`, however the data change. While the level is at
-    least 1, intervals are infinite.
+    This is adaptive conformal inference (Gibbs and Candès 2021). Each new score
+    replaces a calibration score. After t targets, the share of covered targets
+    differs from `coverage` by at most about `1 / (rate t)`, however the data
+    change. While the level is at least 1, intervals are infinite.
 
     Args:
         coverage: share of targets to cover, in (0, 1). Defaults to 0.9.
@@ -75,11 +73,7 @@ class AdaptiveIntervals:
         return lower, upper
 
     def update(self, y: Any) -> None:
-        """Adapts the level to the targets of the oldest open interval.
-
-        Targets that are known later, such as those of a long horizon, are
-        given in the order of their intervals.
-        """
+        """Adapts the level to the targets of the oldest open interval."""
         waits = bool(self._waiting)
         check_argument("interval", "no call", waits, "called before `update`")
         distribution, bound = self._waiting.popleft()

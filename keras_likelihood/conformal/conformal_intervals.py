@@ -39,11 +39,7 @@ _MIDDLE, _SPREAD = 0.5, 0.3
 def choose_trust(
     distribution: Likelihood, y: Array, trust: Any, seed: int
 ) -> tuple[Array, Array, Array]:
-    """Returns `(trust, unit, kept)`.
-
-    The first two are as in `tempered`, with an entry for each output. `kept`
-    is a mask of the rows that are left for calibration.
-    """
+    """Trust and unit of `tempered` for each output, and rows to calibrate."""
     kept, one, auto = np.ones(len(y), bool), np.array(1.0), trust == "auto"
     if trust == 1 or not isinstance(distribution, LocationScale):
         return one, one, kept
@@ -69,10 +65,7 @@ def choose_trust(
 def fit_trust(residuals: Array, scale: Array) -> float:
     """The power of the scale that fits the residuals best.
 
-        residual ~ Laplace(0, c scale^trust),    trust in [0, 1]
-
-    The trust has a normal prior around 0.5. It is 1 if the scales are right,
-    and lower if a network has overfitted them.
+    residual ~ Laplace(0, c scale^trust),    trust ~ Normal(0.5, 0.3)
     """
     size = np.maximum(np.abs(residuals), 1e-30)
     logs = np.log(scale) - np.mean(np.log(scale))
@@ -94,15 +87,13 @@ class ConformalIntervals:
 
     `F_i` is the predicted cdf. This is split conformal prediction, with the
     score of distributional conformal prediction (Chernozhukov et al. 2021).
-    Targets outside of the central 99.8 % are ranked by their distance from it.
 
     An interval then contains a new target with a probability of at least
     `coverage` and, without ties, at most `coverage + 1 / (n + 1)`: on average
     over calibration sets and examples, for each of several outputs separately,
-    and with `groups` within every group. The only assumption is that
-    calibration examples and new examples are exchangeable. It fails if the
-    data drift or are a time series, or if the calibration examples were used
-    for training or were selected.
+    and with `groups` within every group. Calibration examples and new examples
+    must be exchangeable. They are not if the data drift or are a time series,
+    or if the calibration examples were used for training or were selected.
 
     Networks overfit their scales. So a predicted scale is first raised to a
     power, its `trust`, which is chosen on a fifth of the calibration examples.
@@ -114,8 +105,7 @@ class ConformalIntervals:
         seed: the random seed of the split. Defaults to 0.
 
     Attributes set by fitting:
-        scores_: a `CalibrationScores`, whose `values` are the sorted scores of
-            the calibration examples.
+        scores_: a `CalibrationScores` with the sorted scores in `values`.
         trust_: the power of the scale, one for each output.
         report_: dict of `examples` (that count for the guarantee), `trust`
             (its mean) and `seconds`.

@@ -31,10 +31,8 @@ def class_scores(p: Any, score: str, slack: float = 0.0) -> Any:
         raps: aps + 0.01 * max(0, rank of c - 5)
         lac:  -log(probability of c)
 
-    `p` is a NumPy array or a tensor. The score `aps` sums probabilities from
-    the least probable class up, so it is accurate even if the most probable
-    class has probability 1. `slack` is a relative rounding error of `p`, by
-    which scores are reduced.
+    Sums run from the least probable class up, because the largest probability
+    may be 1. Scores are reduced by `slack`, a relative rounding error of `p`.
     """
     xp, is_numpy = _library_of(p), isinstance(p, np.ndarray)
     if score == "lac":
@@ -59,9 +57,8 @@ def prediction_sets(
 ) -> Any:
     """Prediction sets of a coverage, booleans `(n, ..., classes)`.
 
-    The probabilities, a NumPy array or a tensor, may be of class 1 only: `(n,)`
-    or `(n, ..., 1)`. Scores are reduced by the rounding error of the
-    probabilities, so equal inputs get equal sets.
+    The probabilities, an array or a tensor, may be of class 1 only. Scores are
+    reduced by the rounding error of `p`, so equal inputs get equal sets.
     """
     xp, settings = _library_of(p), scores.settings
     p = p[:, None] if len(p.shape) == 1 else p
@@ -141,17 +138,15 @@ class ConformalSets:
 
     A set then contains the class of a new example with a probability of at
     least `coverage`, on average over calibration sets and examples, and with
-    `groups` within every group or class. The only assumption is that
-    calibration examples and new examples are exchangeable. It fails if the
-    data drift, or if the calibration examples were used for training or were
-    selected. Each position of a dense prediction has its own threshold.
+    `groups` within every group or class. Calibration examples and new examples
+    must be exchangeable; see `ConformalIntervals`. Each position of a dense
+    prediction has its own threshold.
 
     Args:
         score: `"aps"` (default), `"raps"` or `"lac"`.
 
     Attributes set by fitting:
-        scores_: a `CalibrationScores`, whose `values` are the sorted scores of
-            the calibration examples.
+        scores_: a `CalibrationScores` with the sorted scores in `values`.
         report_: dict of `examples`, `accuracy` and `seconds`.
         model: a `ConformalClassifier` (after `fit`), which saves as `.keras`.
 

@@ -35,8 +35,8 @@ quantile does not exclude a target of the same score.
 class ConformalDistribution:
     """A distribution with intervals calibrated on held-out examples.
 
-    Ranks of scores give calibrated quantiles, but no density: `nll`, `mean` and
-    all other methods are those of `distribution`, before calibration.
+    Ranks of scores give calibrated quantiles, but no density: all other methods
+    are those of `distribution`, before calibration.
     """
 
     distribution: Likelihood
@@ -65,10 +65,7 @@ class ConformalDistribution:
 def interval_within(
     distribution: Likelihood, bound: Array, xp: Any = np
 ) -> tuple[Any, Any]:
-    """Bounds of the interval of all targets with scores up to `bound`.
-
-    They are float64 NumPy arrays, or tensors if `xp` is `keras.ops`.
-    """
+    """Bounds of all targets with scores up to `bound`, arrays or tensors."""
     as_values: Any = to_float64 if xp is np else xp.convert_to_tensor
     tail = 0.5 * (1 - np.minimum(bound, LEVEL)) * (1 - _ROUNDING)
     if tail.size == 1:
@@ -92,9 +89,8 @@ def interval_within(
 def interval_scores(distribution: Likelihood, y: Any) -> Array:
     """The smallest coverage whose central interval contains each target.
 
-    Beyond a coverage of 0.998 the score grows with the distance from the
-    interval of that coverage, in units of its width, so different outliers
-    have different scores.
+    Beyond a coverage of 0.998 the score grows with the distance from that
+    interval, in units of its width, so different outliers differ.
     """
     y = checked_targets(y, distribution)
     dtype = keras.backend.standardize_dtype(distribution.prediction.dtype)

@@ -19,13 +19,11 @@ class CalibrationScores:
 
         threshold = the k-th smallest score,    k = ceil((n + 1) coverage)
 
-    If a new example is exchangeable with the n calibration examples, its score
-    is at most the threshold with a probability of at least `coverage`. Every
-    group and every entry of the last axes has its own threshold.
-
-    The values `(n, ...)` are grouped by increasing `labels` and sorted along
-    the first axis within each group. `settings` are those of the sets or of
-    the intervals.
+    The score of a new exchangeable example is at most the threshold with a
+    probability of at least `coverage`. Every group and every entry of the last
+    axes has its own threshold. The values `(n, ...)` are grouped by increasing
+    `labels` and sorted within each group. `settings` are those of the sets or
+    of the intervals.
     """
 
     values: Array
@@ -70,11 +68,7 @@ class CalibrationScores:
     def threshold(
         self, coverage: float, groups: Any = None, count: int = 1
     ) -> Array:
-        """Upper bound of a new score with the given probability.
-
-        With `groups`, the labels of the new examples, it has the shape
-        `(count, ...)`, otherwise `(1, ...)`.
-        """
+        """Upper bound of a new score `(1, ...)`, or one for each group."""
         check_coverage(coverage)
         labels = self.labels
         allowed = f"labels among {labels[:10]}" if labels else "None"

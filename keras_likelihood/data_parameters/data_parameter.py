@@ -16,13 +16,12 @@ from keras_likelihood.backend.files import Path
 from keras_likelihood.backend.processes import gather_replicas, replica_count
 from keras_likelihood.backend.registration import FromArguments, serializable
 from keras_likelihood.backend.types import Array, Shape, Tensor
-from keras_likelihood.data_parameters.file_table import FileTable
 from keras_likelihood.data_parameters.sparse_rms_prop import (
     SparseRMSProp,
     SparseSGD,
 )
-from keras_likelihood.data_parameters.stored_rows import (
-    Counts,
+from keras_likelihood.data_parameters.tables import (
+    FileTable,
     MemoryTable,
     check_about,
     check_state,
@@ -42,6 +41,44 @@ class BatchRows(NamedTuple):
     def displacement(self) -> Tensor:
         """Distance from the initial value, 0 for rows outside the table."""
         return ops.where(self.is_inside[:, None], self.state[:, 0], 0.0)
+
+
+class Counts(keras.Variable):
+    """Numbers of unknown rows and of non-finite updates in compiled steps."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            np.zeros(2, "int32"),
+            dtype="int32",
+            trainable=False,
+            # All replicas count the same joint batch.
+            aggregation="only_first_replica",
+            name=name,
+        )
+
+    def count(self, outside: Tensor, not_finite: Tensor) -> None:
+        """Adds masks `(batch,)`."""
+        marks = ops.cast(ops.stack([outside, not_finite]), "int32")
+        self.assign(ops.convert_to_tensor(self) + ops.sum(marks, axis=1))
+
+    def raise_any(self, name: str | None, num_rows: int) -> None:
+        """Resets, and raises an error if there were invalid entries."""
+        outside, not_finite = ops.convert_to_numpy(self)
+        self.assign(np.zeros(2, "int32"))
+        if outside:
+            raise ValueError(
+                f"The data {name} has rows 0 to {num_rows - 1}. "
+                "Set `num_examples` to the size of the whole training set, or "
+                "number the examples from 0. Other indices were ignored. "
+                f"Received: {outside} index(es) outside since training began"
+            )
+        if not_finite:
+            raise ValueError(
+                f"The rows of the data {name} must be finite. Check the inputs "
+                "and targets for NaN and infinity, or lower the learning rate "
+                "of the model. The affected rows were not changed. Received: "
+                f"{not_finite} row(s) that would not be finite"
+            )
 
 
 @serializable
@@ -271,10 +308,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         return ops.reshape(self._mean, (1, *self.row_shape))
 
     def distance(self, rows: BatchRows, distribution: Any) -> Tensor:
-        """Distance of rows from the followed values, `(batch, size)`.
-
-        It is divided by the size of the batch, as the gradient of a mean.
-        """
+        """Distance from the followed values, as the gradient of a mean."""
         own = rows.displacement
         aim = ops.stop_gradient(distribution.followed(self.name))
         away = own - ops.cast(ops.reshape(aim, ops.shape(own)), own.dtype)
@@ -282,11 +316,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         return away / ops.cast(count, own.dtype)
 
     def move(self, rows: BatchRows, gradient: Tensor) -> None:
-        """Updates the rows of a batch and writes them to the table.
-
-        The gradient, `(batch, size)`, is with respect to the displacements, or
-        the `distance` for running means.
-        """
+        """Updates rows by the gradient `(batch, size)` or the `distance`."""
         index, inside, state = rows
         if replica_count() > 1:
             # Every replica applies the step of the joint batch to its copy.
@@ -408,7 +438,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
     def check(self) -> None:
         """Raises an error if steps since the last `check` had invalid rows.
 
-        Call it from time to time in your own training loop, as `fit` does.
+        Call it in your own training loop, as `fit` does.
         """
         self._require_built()
         # On JAX reading `model` updates the variables.
@@ -430,7 +460,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
                 "model. Compile a `LikelihoodModel` with it. "
                 f"Received: {type(self.model).__name__}"
             )
-        self._refusals.reset()
+        self._refusals.assign(np.zeros(2, "int32"))
         self.table.open_for_training()
         self._steps, self._next_check = 0, 1
         self._training_thread = threading.get_ident()

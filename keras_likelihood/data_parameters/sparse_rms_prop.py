@@ -12,11 +12,7 @@ from keras_likelihood.likelihoods.checks import check_argument
 
 
 class RowRule:
-    """An update rule for the rows of a batch and their state.
-
-    A row that occurs several times is updated once, with the sum of its
-    gradients.
-    """
+    """An update rule; equal rows of a batch move by the sum of gradients."""
 
     columns: tuple[str, ...] = ("displacement",)
 
@@ -25,8 +21,7 @@ class RowRule:
     ) -> tuple[Tensor, Tensor]:
         """The new state `(batch, columns, size)`, and a mask of skipped rows.
 
-        Entries with `counts` False are ignored. A row is skipped if its new
-        state would not be finite.
+        Entries with `counts` False are ignored.
         """
         counted = ops.where(counts[:, None], gradient, 0.0)
         summed = [counted, ops.cast(counts, "float32")]

@@ -39,7 +39,7 @@ def diagnose(
     not match the errors, and errors that the scale treats as noise although the
     prediction could explain them. They also look for targets in unsuitable
     units, labels out of range, probabilities in place of logits, and a few
-    examples that dominate the loss. The model is not changed.
+    examples that dominate the loss.
 
     ```python
     model.fit(x, y)
@@ -47,8 +47,7 @@ def diagnose(
     ```
 
     Findings are hints, with the numbers that they are based on. The thresholds
-    are rules of thumb. If some values are not finite, the checks of values are
-    skipped.
+    are rules of thumb.
 
     Args:
         model: a compiled `LikelihoodModel`, the path of its `.keras` file, or
@@ -59,8 +58,7 @@ def diagnose(
         batch_size: the batch size for prediction. Defaults to 256.
 
     Returns:
-        A `Diagnosis`: a list of findings, most serious first. It is empty if
-        nothing was found.
+        A `Diagnosis`: a list of findings, most serious first.
     """
     model = load_model(model)
     for leaf in keras.tree.flatten(split_index(y)[0]):

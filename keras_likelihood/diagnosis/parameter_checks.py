@@ -252,10 +252,8 @@ def check_mean(
 ) -> Iterator[Finding]:
     """Finding about errors that the model treats as noise.
 
-    The last layer is refitted by least squares on four fifths of the examples
-    at a time, and judged on the other fifth. If the scale matches the noise,
-    the refit is no better than the prediction. Neglected examples have a large
-    scale (Seitzer et al. 2022), so the refit must improve these.
+    The last layer is refitted by least squares, and judged on held-out rows.
+    The refit must improve examples with a large scale (Seitzer et al. 2022).
     """
     scale = output.parameter("scale")
     if not output.is_real or scale is None or scale.source != "predicted":

@@ -25,10 +25,7 @@ from keras_likelihood.models.likelihood_model import LikelihoodModel
 
 @serializable
 class MemberOutputs(keras.Layer):
-    """Joins the outputs of the members to the output of an `Ensemble`.
-
-    For softmax and Bernoulli the mean is over probabilities, not over logits.
-    """
+    """Joins the outputs of the members to the output of an `Ensemble`."""
 
     def __init__(self, likelihood: Any = None, **kwargs: Any) -> None:
         super().__init__(**{"dtype": keras.config.floatx(), **kwargs})
@@ -65,9 +62,8 @@ class EnsembleLoss(LikelihoodLoss):
         value    = mean over members of loss_j
         gradient = sum over members of the gradient of loss_j
 
-    So each member is trained independently. The value is not the NLL of the
-    mixture, which is lower. `parameters` are the parameters of the loss for all
-    members, by name. By default they are taken from `loss`.
+    The value is not the NLL of the mixture, which is lower. `parameters` are
+    those of all members, by name. By default they are taken from `loss`.
     """
 
     def __init__(self, loss: Any, members: int, **parameters: Any) -> None:
@@ -108,11 +104,7 @@ class EnsembleLoss(LikelihoodLoss):
 def _parameters_of(
     loss: Any, members: int, learn_omitted: bool = False
 ) -> dict[str, Any]:
-    """Parameters of the loss of one member, repeated for all members.
-
-    If the members do not predict parameters, the loss must learn the omitted
-    ones.
-    """
+    """Parameters of the loss of one member, repeated for all members."""
     config = loss.get_config()
     values = {p.name: config[p.name] for p in loss.likelihood.parameters}
     for name, value in values.items():

@@ -24,8 +24,7 @@ _SCALE = Softplus(floor=1e-3)
 class MemberNetworks(keras.Layer):
     """Independent networks of equal architecture: hidden layers and a head.
 
-    The members only share the batch, so each trains as it would on its own. A
-    step of all members takes a few large matrix products, as in TabM
+    A step of all members takes a few large matrix products, as in TabM
     (Gorishniy, Kotelnikov and Babenko 2024), which also shares weights.
 
     Args:
@@ -36,10 +35,8 @@ class MemberNetworks(keras.Layer):
         seed: random seed of the weights.
 
     Input: `(batch, features)`, or `(members, batch, features)` if each member
-    has other rows.
-    Output: prediction and parameters, each `(batch, members)`; for classes
-    the logits `(batch, members, classes)`. The logits of an ordinal likelihood
-    are computed from a score and from gaps that all rows share.
+    has other rows. Output: prediction and parameters, each `(batch, members)`;
+    for classes the logits `(batch, members, classes)`.
     """
 
     def __init__(
@@ -136,11 +133,7 @@ class MemberNetworks(keras.Layer):
             self._start_head()
 
     def call(self, inputs: Tensor, masks: Tensor | None = None) -> Any:
-        """The outputs of all members.
-
-        `masks` are factors of the units, `(layers, members, batch, width)`, for
-        dropout.
-        """
+        """The outputs; `masks` are `(layers, members, batch, width)`."""
         *hidden, (kernel, bias) = self._dense
         x = inputs
         for at, (weight, start) in enumerate(hidden):

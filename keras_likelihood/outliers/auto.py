@@ -14,10 +14,7 @@ _STEPS = 10
 
 
 def robust_moments(z: Any) -> Any:
-    """Mean and scatter of rows `(n, d)` under a multivariate Student's t.
-
-    Rows far away get a low weight. The mean variance of the scatter is 1.
-    """
+    """Mean and scatter `(d, d)`, of mean variance 1, under Student's t."""
     n, d = z.shape
     weight = np.ones(n)
     for _ in range(_STEPS):
@@ -32,14 +29,12 @@ def robust_moments(z: Any) -> Any:
 
 
 def linear_scores(z: Any, mean: Any, scatter: Any) -> Any:
-    """Joint and element-wise errors for each level of noise.
+    """Joint `(n, levels)` and element-wise `(n, levels * d)` errors.
 
         joint = (z - mean)' (scatter + level^2)^-1 (z - mean)
         element_j = |z_j - E[z_j | the others]| / its deviation
 
-    Noise of the given level is added to the columns. Little noise finds rows
-    that break fine correlations. Much noise finds rows far away. The results
-    are `(n, levels)` and `(n, levels * d)`.
+    Little noise finds broken fine correlations, much noise rows far away.
     """
     centred = z - mean
     joint, elements = [], []
@@ -109,10 +104,7 @@ def fit_tails(scores: Array) -> np.ndarray:
 
 
 def log_tails(scores: Array, quantiles: Array, rows: int) -> np.ndarray:
-    """`-log P(S >= score)`, `(n, k)`, among the `rows` scores of `fit_tails`.
-
-    It is linear between the quantiles, and beyond the largest one.
-    """
+    """`-log P(S >= score)`, `(n, k)`, linear between the quantiles."""
     levels = _levels(rows)
     columns = zip(scores.T, quantiles, strict=True)
     return np.stack([_log_tail(s, q, levels) for s, q in columns], axis=1)
@@ -152,9 +144,8 @@ class AutoDetector(AutoencoderScale):
         columns   -log density of each column, summed
         deep      log scale of `AutoencoderScale`
 
-    Each score is first converted to the logarithm of its tail probability among
-    the training rows, which makes the scores comparable without labels.
-
+    Each is the logarithm of the score's tail probability among the training
+    rows.
     Prior work: averages of calibrated detectors (Aggarwal and Sathe, 2015),
     conditional residuals and tails by columns (Li and others, 2022, ECOD).
 
@@ -195,12 +186,9 @@ class AutoDetector(AutoencoderScale):
         return self._kinds(z).mean(axis=1) + excess
 
     def kinds(self, X: Any) -> dict[str, Any]:  # noqa: N803
-        """Scores of rows by kind of outlier.
+        """Scores of rows, `(n,)` each, by the kind of outlier in `KINDS`.
 
-        Returns:
-            A dict of arrays `(n,)` by `"joint"`, `"elements"`, `"columns"` and
-            `"deep"`. They are about 1 on average for rows like the training
-            rows.
+        They are about 1 on average for rows like the training rows.
         """
         z, _ = self._standardise(self._check(X, reset=False))
         return dict(zip(self.KINDS, self._kinds(z).T, strict=True))

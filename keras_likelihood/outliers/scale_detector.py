@@ -27,11 +27,7 @@ from keras_likelihood.reading import archives
 
 @serializable
 class RowNoise(keras.Layer):
-    """Adds normal noise to rows `(batch, units)` while training.
-
-    The noise level is drawn for each row and step, up to `largest`. A denoiser
-    must learn fine structure with weak noise, and coarse with strong noise.
-    """
+    """Adds normal noise to rows while training, of a random level each."""
 
     def __init__(
         self, largest: float, *, seed: int | None = None, **kwargs: Any
@@ -66,13 +62,12 @@ class ScaleDetector(OutlierDetector):
         x' = x + level e,    level ~ uniform(0, noise),    e ~ normal(0, 1)
         loss = -log p(x | decode(encode(x')), s(x')),    score = log s(x)
 
-    Rows are standardised. Constant columns are left out. A value more than a
+    Rows are standardised, and constant columns left out. A value more than a
     million robust deviations from the median of its column is clipped, and the
     logarithm of the excess is added to the score. The auto-encoder must
     reconstruct each row from a noisy copy, so it learns what the rows have in
-    common. The scale is large where this fails. A row with a large scale has
-    little weight in the loss, so outliers have little influence on the model.
-    The score depends only on the row, so new rows can be scored too.
+    common. A row with a large scale has little weight in the loss, so outliers
+    have little influence on the model.
 
     Args:
         noise: largest noise level, relative to the standard deviation of a

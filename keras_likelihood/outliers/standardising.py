@@ -13,12 +13,12 @@ _LARGEST = 1e300
 
 
 def measure(x: Array) -> dict[str, Any]:
-    """Measures the columns of a table of float64, `(n, columns)`.
+    """Measures the columns of a table of float64, for `standardise`.
 
-    With one value of 1e200 the deviation of its column would overflow, and the
-    value would not be found. So columns are first measured in robust deviations
-    (`spread`) from the median (`middle`), clipped at `FARTHEST`. `mean` and
-    `deviation` are in this unit. `kept` is false for constant columns.
+    The deviation of a column with a value of 1e200 would overflow. So columns
+    are first measured in robust deviations (`spread`) from the median
+    (`middle`), the unit of `mean` and `deviation`. `kept` is false for constant
+    columns.
     """
     x = np.clip(x, -_LARGEST, _LARGEST)
     middle = np.median(x, axis=0)
@@ -53,9 +53,8 @@ def standardise(
 
         excess = max over columns of log(|x - middle| / (FARTHEST spread))
 
-    The excess, `(n,)`, is 0 for rows without clipped values. A new value in a
-    constant column counts as `FARTHEST` deviations: its row gets an excess of
-    at least `log(FARTHEST)`. The arguments are those that `measure` returns.
+    The excess, `(n,)`, is 0 for rows without clipped values, and at least
+    `log(FARTHEST)` for a new value in a constant column.
     """
     x = np.clip(x, -_LARGEST, _LARGEST)
     u = _robust(x, middle, spread)[:, kept]

@@ -3,8 +3,6 @@
 from typing import Any
 
 import numpy as np
-from keras import ops
-from scipy.special import log_softmax, logsumexp
 from scipy.special import softmax as softmax_of
 
 from keras_likelihood.backend.threads import one_blas_thread
@@ -13,13 +11,20 @@ from keras_likelihood.recalibration.classifier import (
     ClassifierRecalibrator,
     scores,
 )
-from keras_likelihood.recalibration.feature_basis import SOURCES, raw_columns
-from keras_likelihood.recalibration.inputs import FOLDS, Rows, random_folds
+from keras_likelihood.recalibration.inputs import (
+    FOLDS,
+    SOURCES,
+    Rows,
+    library_of,
+    log_softmax,
+    random_folds,
+    raw_columns,
+    standardised,
+)
 from keras_likelihood.recalibration.joint_scaling import (
     GlobalScaling,
     JointScaling,
     scaled,
-    standardised,
 )
 from keras_likelihood.recalibration.softmax import (
     SPREAD,
@@ -148,7 +153,7 @@ class AutoScaling(ClassifierRecalibrator):
                 whole = tempered[member.temperature_from]
                 member._set_parameters(whole, bases)
         before = scores(logits, labels, weight)["nll"]
-        pooled = scores(self._apply(logits, rows.features), labels, weight)
+        pooled = scores(self._map(logits, rows.features), labels, weight)
         if pooled["nll"] > before:
             self._set_members([next(iter(losses))], np.ones(1))
         parts = [f"{w:.2f} {name}" for name, w in self.weights_.items()]
@@ -179,22 +184,14 @@ class AutoScaling(ClassifierRecalibrator):
             candidates.append(JointScaling(logit_map="features"))
         return candidates
 
-    def _apply(self, logits: Array, features: Array | None) -> Array:
-        logs = [
-            log_softmax(m._apply(logits, features).astype("float64"), 1)
-            for m in self.members_
-        ]
-        return logsumexp(
-            logs, 0, np.reshape([*self.weights_.values()], (-1, 1, 1))
-        )
-
-    def _graph(self, logits: Tensor, features: Tensor | None) -> Tensor:
+    def _map(self, logits: Tensor, features: Tensor | None) -> Tensor:
         pairs = zip(self.members_, self.weights_.values(), strict=True)
-        parts = [
-            weight * ops.softmax(member._graph(logits, features))
+        xp = library_of(logits)
+        p = sum(
+            weight * xp.exp(log_softmax(member._map(logits, features)))
             for member, weight in pairs
-        ]
-        return ops.log(ops.maximum(sum(parts), 1e-37))
+        )
+        return xp.log(xp.maximum(p, 1e-37))
 
 
 def _name(scaling: JointScaling) -> str:
@@ -212,11 +209,10 @@ def _name(scaling: JointScaling) -> str:
 
 
 def pool_weights(losses: Array, weight: Any = 1.0) -> Array:
-    """Weights of a mixture of fixed distributions; the first is the model.
+    """Weights of the mixture of `AutoScaling`, by EM.
 
     `losses` are -log p_c of every held-out row's label, `(rows, candidates)`.
-    EM maximises the likelihood of the mixture and of `PRIOR_ROWS` rows that
-    are divided among the candidates by the prior of `AutoScaling`.
+    The first candidate is the model as it is.
     """
     rows, candidates = losses.shape
     likelihood = np.exp(losses.min(axis=1, keepdims=True) - losses)

@@ -26,9 +26,8 @@ from keras_likelihood.recalibration.softmax import softmax_moments
 class ClassifierRecalibrator:
     """Base class of the recalibrators of classifiers.
 
-    A subclass fits its parameters to logits (`_fit`), recalibrates logits
-    `(rows, classes)` in NumPy (`_apply`) and makes Keras layers that compute
-    the probabilities (`_graph`).
+    A subclass fits its parameters to logits (`_fit`) and maps logits
+    `(rows, classes)`, which are arrays or symbolic tensors (`_map`).
 
     Attributes set by fitting:
         parameters_: dict of the fitted values.
@@ -56,8 +55,7 @@ class ClassifierRecalibrator:
     _floor: float | None = None
     _columns: dict[str, int | None] = {"logits": None, "features": None}
     _fit: Callable[[Rows], None]
-    _apply: Callable[[Array, Array | None], Array]
-    _graph: Callable[[Tensor, Tensor | None], Tensor]
+    _map: Callable[[Any, Any], Any]
 
     def fit(
         self,
@@ -126,7 +124,7 @@ class ClassifierRecalibrator:
     @property
     def maps(self) -> list[Callable[[Tensor, Tensor | None], Tensor]]:
         """Map of symbolic logits and features, or one for each label."""
-        return [each._graph for each in self.questions_ or [self]]
+        return [each._map for each in self.questions_ or [self]]
 
     def fit_arrays(
         self,
@@ -170,7 +168,7 @@ class ClassifierRecalibrator:
             rows = rows.part(weight > 0)
         self.report_ = {"examples": len(rows.labels)}
         self._fit(rows)
-        calibrated = self._apply(rows.logits, rows.features)
+        calibrated = self._map(rows.logits, rows.features)
         for when, z in (("before", rows.logits), ("after", calibrated)):
             values = scores(z, rows.labels, rows.weight)
             self.report_ |= {f"{k}_{when}": v for k, v in values.items()}
@@ -200,7 +198,7 @@ class ClassifierRecalibrator:
         if self._columns["features"] is not None:
             count = None if columns is None else columns.shape[1]
             self._check_columns("features", count)
-        p = softmax(self._apply(rows, columns), axis=1)
+        p = softmax(self._map(rows, columns), axis=1)
         p = (p[:, 1:] if shape[-1] == 1 else p).reshape(shape)
         return p[:, 0] if one else p
 

@@ -3,22 +3,21 @@
 import dataclasses
 from typing import Any
 
-import keras
 import numpy as np
-from keras import ops
 
 from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.reading.targets import check_fitted
 from keras_likelihood.recalibration import network, softmax, steps
 from keras_likelihood.recalibration.classifier import ClassifierRecalibrator
-from keras_likelihood.recalibration.feature_basis import (
+from keras_likelihood.recalibration.inputs import (
     SOURCES,
     FeatureBasis,
+    Rows,
+    library_of,
     raw_columns,
+    standardised,
 )
-from keras_likelihood.recalibration.inputs import Rows
-from keras_likelihood.recalibration.penalised_fit import Groups
 from keras_likelihood.recalibration.softmax import OFFSET
 from keras_likelihood.recalibration.steps import MAPS
 
@@ -121,53 +120,15 @@ class JointScaling(ClassifierRecalibrator):
             "prior_precision": strengths.get(self.temperature_from, strengths),
         }
 
-    def _apply(self, logits: Array, features: Array | None) -> Array:
-        p = self.parameters_
-        z = logits / p["temperature"]
+    def _map(self, logits: Tensor, features: Tensor | None) -> Tensor:
+        p, z = self.parameters_, logits / self.parameters_["temperature"]
         if self.temperature_from is not None:
-            raw = raw_columns(SOURCES[self.temperature_from], z, features)
-            x = np.concatenate([*raw.values()], axis=1)
-            linear, _ = network.run_network(p["network"], x)
-            z = z / network.shifted_softplus(linear, OFFSET)[0][:, None]
-        if self.logit_map is None:
-            return z
-        logs = steps.for_map(z, p["floor"])
-        return softmax.map_logits(logs, p, features)
-
-    def _graph(self, logits: Tensor, features: Tensor | None) -> Tensor:
-        p, source = self.parameters_, self.temperature_from
-        z = keras.layers.Rescaling(1 / p["temperature"])(logits)
-        if source is not None:
-            x = [*raw_columns(SOURCES[source], z, features, ops).values()]
-            x = ops.concatenate(x, axis=-1) if len(x) > 1 else x[0]
+            columns = raw_columns(SOURCES[self.temperature_from], z, features)
+            x = library_of(z).concatenate([*columns.values()], axis=-1)
             z = z / network.predicted_parameter(x, p["network"], OFFSET)
         if self.logit_map is None:
             return z
-        floor, classes = p["floor"], z.shape[-1]
-        z = ops.log_softmax(z)
-        if floor:
-            z = ops.log((1 - floor) * ops.exp(z) + floor / classes)
-        layer = keras.layers.Dense(classes)
-        if self.logit_map == "features":
-            mapped = z + layer(features)
-            layer.set_weights([p["features"], p["bias"]])
-            return mapped
-        mapped = layer(z)
-        kernel = np.diag(1 + p["vector"]) + p.get("matrix", 0.0)
-        layer.set_weights([kernel, p["bias"]])
-        return mapped
-
-
-def standardised(
-    raw: Groups, weight: Array
-) -> tuple[dict[str, FeatureBasis], Groups]:
-    """Bases of the groups of columns, and the columns in them, by name.
-
-    The bases do not depend on labels. So all folds of a cross-validation share
-    them, and each row is projected once.
-    """
-    bases = {name: FeatureBasis(x, weight) for name, x in raw.items()}
-    return bases, {name: bases[name](x) for name, x in raw.items()}
+        return softmax.map_logits(steps.for_map(z, p["floor"]), p, features)
 
 
 def scaled(logits: Array, base: float) -> Array:

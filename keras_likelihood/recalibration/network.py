@@ -18,23 +18,19 @@ _MOST_ITERATIONS = 500
 
 
 def shifted_softplus(x: Array, offset: float) -> tuple[Array, Array]:
-    """`f(x) = (ln(1 + e^x) + s) / (ln 2 + s)` and its slope, in NumPy.
-
-    It is the map of `constraints.ShiftedSoftplus`, with `f(0) = 1`.
-    """
+    """`f(x) = (ln(1 + e^x) + s) / (ln 2 + s)` and its slope, in NumPy."""
     unit = np.log(2.0) + offset
     value = (np.logaddexp(0.0, x) + offset) / unit
     return np.maximum(value, 1e-30), expit(x) / unit
 
 
 class LinkedObjective:
-    """Summed NLL of a parameter that is predicted from columns.
+    """Summed NLL of a parameter that is predicted from standardised columns.
 
         parameter = f(sum_g x_g w_g + c),    f = shifted_softplus
 
-    `loss(parameter, rows)` returns the NLL of these rows, and its derivative
-    and curvature with respect to the parameter. `columns` maps names of groups
-    to standardised arrays `(rows, ...)`.
+    `loss(parameter, rows)` returns the NLL of these rows, its derivative and
+    its curvature.
     """
 
     def __init__(
@@ -105,15 +101,12 @@ def fit_network(
     seed: int,
     has_prior: bool = True,
 ) -> tuple[list[Array], int]:
-    """Fits a network and stops when held-out examples stop improving.
+    """Fits `[kernel, bias, ...]` of a network; also returns the iterations.
 
-    Hidden layers are tanh, and the linear output starts at zero. The loss on
-    each of three held-out parts is measured after each iteration of L-BFGS on
-    the others. All data are then fitted for the number of iterations that was
-    best on average, which may be zero. Rows that are equal in `raw`, the
-    columns before they were standardised, share a fold. Without `has_prior`,
-    the fit ends at the maximum likelihood. Returns `([kernel, bias, ...],
-    iterations)`.
+    Their number is the best on average on three held-out parts, and may be
+    zero. Rows that are equal in `raw`, the columns before they were
+    standardised, share a fold. Without `has_prior`, the fit ends at the maximum
+    likelihood.
     """
     (x,) = objective.columns.values()
     # The unit of the weights must not matter.
@@ -187,11 +180,12 @@ def training_path(
 def predicted_parameter(
     x: Tensor, parts: Sequence[Array], offset: float
 ) -> Tensor:
-    """A parameter that a fitted network predicts, as stock Keras layers.
+    """The column that `[kernel, bias, ...]` predict.
 
-    `x` is symbolic, `(batch, ..., columns)`, and `parts` are `[kernel, bias,
-    ...]`. It is the map of `shifted_softplus`. The result has one column.
+    A symbolic `x` passes stock Keras layers.
     """
+    if isinstance(x, np.ndarray):
+        return shifted_softplus(run_network(parts, x)[0], offset)[0][:, None]
     for at in range(0, len(parts), 2):
         kernel, bias = parts[at : at + 2]
         activation = "tanh" if at < len(parts) - 2 else "softplus"

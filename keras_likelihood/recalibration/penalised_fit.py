@@ -13,8 +13,7 @@ STRONGEST = 1e9
 class Curvature:
     """Eigenvalues and eigenvectors of a Gauss-Newton matrix.
 
-    The matrix is `left`, or the Kronecker product of `left` and `right`, which
-    belong to the rows and the columns of the weights.
+    It is `left`, or the Kronecker product of `left` and `right`.
     """
 
     def __init__(self, left: Array, right: Array | None = None) -> None:
@@ -43,9 +42,7 @@ def updated_strength(
 
     It is the fixed point of the quadratic model around the current fit under
     `alpha`, in which a precision of `alpha'` multiplies the weights of
-    eigenvalue lambda by (lambda + alpha) / (lambda + alpha'). So it does not
-    need a new fit. The change is limited to a factor of 100, beyond which the
-    quadratic model is not valid.
+    eigenvalue lambda by (lambda + alpha) / (lambda + alpha').
     """
     values = curvature.values
     squares = curvature.to_coordinates(weights) ** 2
@@ -71,8 +68,7 @@ def fit_by_evidence(
     """Fits all groups of an objective and the strengths of their priors.
 
     An objective has `shapes` (group name to shape, with unpenalised weights
-    under `"free"`), `evaluate(weights) -> (nll, gradients)` summed over rows,
-    and `curvature(name)` at the last evaluation. Returns weights and strengths.
+    under `"free"`), `evaluate(weights)` and `curvature(name)`.
     """
     weights = {k: np.zeros(shape) for k, shape in objective.shapes.items()}
     strengths: dict[str, float] = {}

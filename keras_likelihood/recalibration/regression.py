@@ -24,8 +24,11 @@ from keras_likelihood.reading.targets import (
     widest,
 )
 from keras_likelihood.recalibration import network
-from keras_likelihood.recalibration.feature_basis import FeatureBasis
-from keras_likelihood.recalibration.inputs import FOLDS, random_folds
+from keras_likelihood.recalibration.inputs import (
+    FOLDS,
+    FeatureBasis,
+    random_folds,
+)
 from keras_likelihood.recalibration.penalised_fit import fit_by_evidence
 from keras_likelihood.recalibration.residual_shape import (
     ResidualShape,
@@ -192,9 +195,8 @@ class RegressorRecalibrator:
         p = self.parameters_
         if "network" not in p:
             return p["relative_scale"]
-        linear, _ = network.run_network(p["network"], x)
-        predicted, _ = network.shifted_softplus(linear, _OFFSET)
-        return p["relative_scale"] * predicted
+        predicted = network.predicted_parameter(x, p["network"], _OFFSET)
+        return p["relative_scale"] * predicted[:, 0]
 
     def calibrate(
         self, prediction: Any, *, scale: Any = None, features: Any = None

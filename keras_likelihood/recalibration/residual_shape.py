@@ -22,9 +22,8 @@ _SCIPY = {"normal": stats.norm, "student_t": stats.t}
 class ResidualShape:
     """A density of residuals around zero, with a `factor` on their scale.
 
-    Normal and Student's t densities are computed by SciPy, because a search
-    evaluates them hundreds of times. `parameters` are the other parameters of
-    the likelihood by name, each a number or `(rows,)`.
+    SciPy computes normal and Student's t densities, because it is faster.
+    `parameters` are numbers or `(rows,)`.
     """
 
     likelihood: str = "normal"
@@ -95,8 +94,7 @@ def fit_shape(
 ) -> ResidualShape:
     """Fits a shape to standardised residuals by maximum likelihood.
 
-    With `"auto"`, tails are heavier than normal only if this lowers Akaike's
-    information criterion: they cost 1 in log-likelihood.
+    `"auto"` chooses by Akaike's criterion.
     """
     spread, shapes = _root_mean_square(z, weight), []
     if likelihood != "student_t":

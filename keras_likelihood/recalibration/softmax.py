@@ -13,9 +13,10 @@ import concurrent.futures
 import os
 from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 
-from keras_likelihood.backend.types import Array
+from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.recalibration.inputs import Rows
 from keras_likelihood.recalibration.network import LinkedObjective
 from keras_likelihood.recalibration.penalised_fit import Curvature, Groups
@@ -79,18 +80,14 @@ SPREAD = 0.3
 def solve_temperature(rows: Rows, spread: float | None = None) -> float:
     """Returns the T that minimises the mean NLL of `logits / T`.
 
-    The NLL is convex in tau = 1 / T. Newton steps that stay between slopes of
-    opposite sign always reach the minimum. A sample of the rows gives the
-    start, and the full data then need two or three passes.
+    The NLL is convex in tau = 1 / T. A sample of the rows gives the start, and
+    the full data then need two or three passes.
 
     With `spread`, log T has a Cauchy prior around 0: few rows hardly move T,
-    but many rows that disagree with the prior overrule it. The NLL never
-    exceeds the NLL of T = 1. If every label has the largest logit, T would go
-    to 0, and the first wrong label would have an infinite loss. The prior is
-    then used in any case. If the logits carry no information, T would go to
-    infinity. It is limited to a thousand times the largest gap between two
-    logits of a row, so that float32 still shows which probability is the
-    largest. Constant logits have T = 1.
+    but many rows overrule it. If every label has the largest logit, T would go
+    to 0, so the prior is then used in any case. T is limited to a thousand
+    times the largest gap between two logits of a row, so that float32 still
+    shows which probability is the largest. Constant logits have T = 1.
     """
     count = len(rows.labels)
 
@@ -162,9 +159,8 @@ class MappedSoftmax:
 
         logits' = z (1 + v) + z D + b + x W
 
-    `z` are log-probabilities, the logits of `rows`, and `x` standardised
-    features. `groups` lists the terms to use: `v` (vector), `D` (matrix), `b`
-    (bias) and `W` (features).
+    `z` are log-probabilities and `x` standardised features. `groups` lists the
+    terms to use: `v` (vector), `D` (matrix), `b` (bias) and `W` (features).
     """
 
     def __init__(self, rows: Rows, groups: tuple[str, ...]) -> None:
@@ -222,9 +218,22 @@ class MappedSoftmax:
 
 
 def map_logits(
-    logits: Array, weights: Groups, features: Array | None = None
-) -> Array:
-    """Applies the parts of the map that `weights` names."""
+    logits: Tensor, weights: Groups, features: Tensor | None = None
+) -> Tensor:
+    """Applies the parts of the map that `weights` names.
+
+    Symbolic logits pass a stock Keras layer.
+    """
+    if not isinstance(logits, np.ndarray):
+        layer = keras.layers.Dense(logits.shape[-1])
+        if "features" in weights:
+            mapped = logits + layer(features)
+            layer.set_weights([weights["features"], weights["bias"]])
+            return mapped
+        mapped = layer(logits)
+        kernel = np.diag(1 + weights["vector"]) + weights.get("matrix", 0.0)
+        layer.set_weights([kernel, weights["bias"]])
+        return mapped
     mapped = logits
     if "vector" in weights:
         mapped = mapped * (1.0 + weights["vector"]).astype(logits.dtype)

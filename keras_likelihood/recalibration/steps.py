@@ -7,12 +7,15 @@ import dataclasses
 import functools
 
 import numpy as np
-from scipy.special import log_softmax
 
-from keras_likelihood.backend.types import Array
+from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.recalibration import softmax
-from keras_likelihood.recalibration.feature_basis import SOURCES
-from keras_likelihood.recalibration.inputs import Rows
+from keras_likelihood.recalibration.inputs import (
+    SOURCES,
+    Rows,
+    library_of,
+    log_softmax,
+)
 from keras_likelihood.recalibration.network import (
     LinkedObjective,
     linear_part,
@@ -45,8 +48,8 @@ class TemperedRows:
 
     The logits have already been divided by `base`, the temperature of all rows,
     and the columns are standardised. A `source` of them predicts another one
-    (see `JointScaling`). Strengths of priors maximise the marginal likelihood
-    of all rows, in the object `whole`. `None` means this object.
+    (see `JointScaling`). The strengths of priors come from all rows, in `whole`
+    or, if it is `None`, in this object.
     """
 
     rows: Rows
@@ -70,7 +73,7 @@ class TemperedRows:
             weights = self.map(logit_map, strength)
             z = for_map(z, self.floor)
             z = softmax.map_logits(z, weights, rows.features)
-        return -log_softmax(z, axis=1)[np.arange(len(z)), rows.labels]
+        return -log_softmax(z)[np.arange(len(z)), rows.labels]
 
     def _tempered(self, rows: Rows) -> Array:
         if self.source is None:
@@ -94,8 +97,7 @@ class TemperedRows:
     def predictor(self) -> tuple[Groups, dict[str, float]]:
         """Weights of the predicted temperature, and strengths of their prior.
 
-        If there are many rows, the strengths come from a sample. All rows then
-        finish the fit.
+        If there are many rows, the strengths come from a sample.
         """
         objective = self._objective(1)
         if self.whole is not None or not self.has_prior:
@@ -144,12 +146,11 @@ class TemperedRows:
         return fit_by_evidence(objective, rounds=4)[1]
 
 
-def for_map(z: Array, floor: float) -> Array:
-    """The input of a map: log-probabilities, in float32 if there are many.
-
-    With a floor, they are those of `(1 - floor) p + floor / classes`.
-    """
-    logs = log_softmax(z, axis=1)
+def for_map(z: Tensor, floor: float) -> Tensor:
+    """Log-probabilities of `(1 - floor) p + floor / classes`."""
+    xp, logs = library_of(z), log_softmax(z)
     if floor:
-        logs = np.log((1 - floor) * np.exp(logs) + floor / z.shape[1])
-    return logs.astype("float64" if z.size <= _FEW_NUMBERS else "float32")
+        logs = xp.log((1 - floor) * xp.exp(logs) + floor / z.shape[-1])
+    if xp is np:
+        logs = logs.astype("float64" if z.size <= _FEW_NUMBERS else "float32")
+    return logs

@@ -3,6 +3,7 @@
 import math
 import types
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -26,9 +27,9 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
         penalty = sum_j -log p(w_j | scale) / num_examples
 
     Use it wherever Keras takes a regularizer. Its scales are weights of the
-    layer that it regularizes, so they are saved and cloned with the layer. One
-    object holds the scales of one weight. If a layer gives one regularizer to
-    several weights, as `MultiHeadAttention` does, each weight gets a copy.
+    layer that it regularizes, so they are saved and cloned with the layer. If a
+    layer gives one regularizer to several weights, as `MultiHeadAttention`
+    does, each weight gets a copy.
 
     The penalty has no minimum over weights *and* scale, because both can
     shrink to zero together. So the callback `LearnScales` chooses the scale to
@@ -61,6 +62,14 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
 
     order = 1
     """The strength is proportional to `scale ** -order`."""
+    prior_nll: Callable[..., Tensor]
+    """`-log p(weight | scale)`, complete; shape of `weight`."""
+    prior_gradient: Callable[..., Tensor]
+    """Gradient of `prior_nll` by the weight, up to a factor of the scale."""
+    share_determined: Callable[..., Tensor]
+    """Share of each weight that data of this precision determine."""
+    is_on: Callable[..., Array]
+    """Which entries are on, given the precision of a typical entry."""
 
     def __init__(
         self,
@@ -94,24 +103,6 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
             value = getattr(self, name)
             fits = value is None or least < value < math.inf
             check_argument(name, value, fits, f"a finite number > {least}")
-
-    def prior_nll(self, weight: Tensor, scale: Tensor) -> Tensor:
-        """`-log p(weight | scale)`, complete; shape of `weight`."""
-        raise NotImplementedError
-
-    def prior_gradient(self, weight: Tensor) -> Tensor:
-        """Gradient of `prior_nll`, up to a factor that depends on the scale."""
-        raise NotImplementedError
-
-    def share_determined(
-        self, weight: Tensor, scale: Tensor, precision: Tensor
-    ) -> Tensor:
-        """Share of each weight that data of this curvature determine."""
-        raise NotImplementedError
-
-    def is_on(self, weight: Array, scale: Array, precision: float) -> Array:
-        """Which entries are on, given the curvature of a typical entry."""
-        raise NotImplementedError
 
     def build(self, weight_shape: Shape) -> None:
         """Makes the scales of a weight of this shape."""
@@ -226,10 +217,7 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
         self.is_learned = True
 
     def __call__(self, weight: Tensor) -> Tensor:
-        """The penalty of `weight`, a float32 scalar.
-
-        It is 0 until the number of likelihood terms is known.
-        """
+        """The penalty of `weight`; 0 until the number of terms is known."""
         is_first = self._owned.weight is None
         owner = self.claim(weight)
         if owner is not self:
@@ -289,11 +277,7 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
 
 
 def _in_one_layer(first: Any, weight: Any) -> bool:
-    """Whether a saved file holds one regularizer for both weights.
-
-    It does for the parts of an attention layer, and for a kernel with its
-    LoRA weights. Other layers each save a regularizer of their own.
-    """
+    """Whether weights are of one attention layer, or a kernel and its LoRA."""
     (*one, _), (*two, name) = first.path.split("/"), weight.path.split("/")
     if one == two:
         return name.startswith("lora_")

@@ -23,11 +23,10 @@ _SMALL_COSINE = 0.16
 
 
 class HeldOutSlopes:
-    """Slopes of the weights of a model.
+    """Slopes of the held-out loss, without penalties, along the priors.
 
-    The loss is the model's own without penalties. The mean square of the
-    gradients estimates the curvature, and with it the effective number of
-    weights.
+    The mean square of the gradients estimates the curvature, and with it the
+    effective number of weights.
     """
 
     def __init__(
@@ -63,12 +62,10 @@ class HeldOutSlopes:
         self._batches = itertools.cycle(batches)
 
     def measure(self) -> tuple[list[Array], Array, Array] | None:
-        """The slopes, the effective number and the mean curvature of weights.
+        """The slopes, the effective number and the mean curvature, by weight.
 
-        Each has one entry per weight. The slopes are `g . p` for each scale,
-        see `LearnScales`, or 0 if the size of the weight has no effect on the
-        loss. The result is that of the previous call, `None` at the first. So
-        the host does not wait for the device.
+        The slopes are `g . p` for each scale, see `LearnScales`. The result is
+        that of the previous call, so the host does not wait for the device.
         """
         # Operations on each variable would take longer than the call.
         arguments = (
@@ -145,8 +142,7 @@ class HeldOutSlopes:
 def size_matters(gradient: Tensor, weight: Tensor) -> Tensor:
     """Whether the loss depends on the size of a weight.
 
-    In front of a normalization the gradient of each output is orthogonal to
-    its weights. The cosine is compared with that of random directions.
+    In front of a normalization the gradient is orthogonal to the weights.
     """
     units, members = weight.shape[-1], math.prod(weight.shape[:-1])
     if min(units, members) < 8:

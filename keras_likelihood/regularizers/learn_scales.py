@@ -46,8 +46,8 @@ class LearnScales(keras.callbacks.Callback):
       holds out a tenth of the training rows (stratified by the targets), and
       of a data set every tenth batch.
     - **Leave-one-out**: a model that is linear in its trained weights, without
-      held-out rows, trains with all rows. Before training, the scales of a
-      grid are compared by approximate leave-one-out.
+      held-out rows, trains with all rows. Before training, approximate
+      leave-one-out compares the scales of a grid.
 
     The score on validation rows that chose the strength is slightly
     optimistic. To use the validation data only for evaluation, hold out a
@@ -113,10 +113,7 @@ class LearnScales(keras.callbacks.Callback):
     def use_rows(
         self, rows: Any = None, held_out: Any = None, source: str = ""
     ) -> None:
-        """Takes training rows and held-out rows, unless it has its own.
-
-        `source` says which rows were held out, for `report`.
-        """
+        """Takes training rows and held-out rows, unless it has its own."""
         rows = rows if self._own_rows is None else self._own_rows
         if self.held_out is not None:
             held_out, source = self.held_out, "held-out rows"
@@ -128,10 +125,7 @@ class LearnScales(keras.callbacks.Callback):
         )
 
     def use_rows_of_fit(self, model: Any, given: dict[str, Any]) -> None:
-        """Takes the rows in the arguments of `fit`, and removes held-out ones.
-
-        A tenth of the rows is held out if the model needs them and has none.
-        """
+        """Takes the rows of the arguments of `fit`; removes held-out ones."""
         names = ("x", "y", "sample_weight")
         rows, share = tuple(map(given.get, names)), self.share
         held_out, source = given.get("validation_data"), "validation rows"
@@ -321,12 +315,7 @@ def _as_rows(part: Any, seed: int, least_parts: int) -> Rows | None:
 
 
 class ScaleGroup:
-    """Weights whose scales are chosen together.
-
-    Args:
-        weights: all weights.
-        members: places of those of the group.
-    """
+    """Weights whose scales are chosen together, at places `members`."""
 
     def __init__(self, weights: list[Any], members: list[int]) -> None:
         self._weights, self._members = [weights[i] for i in members], members
@@ -334,11 +323,8 @@ class ScaleGroup:
         self._count, self._square = 0, 0.0
 
     def start(self) -> None:
-        """Sets the initial scales, unless they were set before.
-
-        Too weak a start lets a network memorize its training rows before the
-        strength has grown.
-        """
+        """Sets the initial scales, unless they were set before."""
+        # Too weak a start lets a network memorize its training rows first.
         priors = [weight.regularizer for weight in self._weights]
         self._scales = [to_float64(prior.scale()) for prior in priors]
         was_set = not all(np.all(scale == 1.0) for scale in self._scales)

@@ -23,38 +23,32 @@ _ROUNDS = 8
 
 
 class Fit(NamedTuple):
-    """A penalized fit and its score.
-
-    Attributes:
-        weights: `(columns, outputs)`, with the intercept last if there is one.
-        parameters: unconstrained values of the parameters of the loss.
-        scales: those of the prior.
-        freedom: effective number of weights.
-        curvature: diagonal of the Hessian of the NLL for the kernel.
-        score: NLL of the leave-one-out predictions.
-    """
+    """A penalized fit and its score."""
 
     weights: Array
+    """`(columns, outputs)`, with the intercept last if there is one."""
     parameters: Array
+    """Unconstrained values of the parameters of the loss."""
     scales: Array
     freedom: float
+    """Effective number of weights."""
     curvature: Array
+    """Diagonal of the Hessian of the NLL for the kernel."""
     score: float
+    """NLL of the leave-one-out predictions."""
 
 
 class LinearModel:
     """A model whose output is linear in the weights that it trains.
 
-    It may have an activation and any loss. The layers in front of the `Dense`
-    layer must have no trained weights, as in a linear probe of a frozen
-    network. A new training starts from the fit with the chosen scale.
+    It may have an activation and any loss. A new training starts from the fit
+    with the chosen scale.
 
     The leave-one-out predictions follow from one Newton step off the fit with
     all rows (Rad and Maleki, 2020). For a normal target they are exact, and
     their squared error is PRESS. For L1 the step moves the active weights
-    (Wang et al., 2018). The noise or other learned parameters of the loss
-    follow the fit, with the noise corrected for the degrees of freedom, as
-    `NoisePrior` does in the training.
+    (Wang et al., 2018). Learned parameters of the loss follow the fit, with the
+    noise corrected as by `NoisePrior`.
 
     A prior with one scale has the scale of the best score on a grid. With a
     scale for each weight, each follows the size of its weight from there,
@@ -166,10 +160,10 @@ class LinearModel:
         self, z: Array, parameters: Array, freedom: float = 0.0
     ) -> tuple[float, Array, Array]:
         """The NLL, its gradients for `z` and for the parameters."""
-        given = (ops.convert_to_tensor(a, "float32") for a in (z, freedom))
         # A zero takes the place of no parameters.
-        filled = ops.convert_to_tensor([*parameters, 0.0], "float32")
-        value, slopes = self._gradients(self._rows, *given, filled)
+        given = z, freedom, [*parameters, 0.0]
+        tensors = (ops.convert_to_tensor(a, "float32") for a in given)
+        value, slopes = self._gradients(self._rows, *tensors)
         slope, others = map(to_float64, slopes)
         return float(ops.convert_to_numpy(value)), slope, others[:-1]
 
@@ -218,9 +212,8 @@ class LinearModel:
         shape = self._x.shape[1], self._layer.kernel.shape[1]
         start = np.array([to_float64(v).item() for v in self._learned])
         fit = Fit(np.zeros(shape), start, np.ones(1), 0.0, np.ones(1), np.inf)
-        fit = self._fit(fit, 1e12)
         # Its prior has no scale.
-        return fit._replace(score=np.inf)
+        return self._fit(fit, 1e12)._replace(score=np.inf)
 
     def _hessian(self, curvatures: Array) -> Array:
         rows, columns = self._x.shape[1], curvatures.shape[1]
@@ -231,10 +224,7 @@ class LinearModel:
         return hessian.reshape(rows * columns, rows * columns)
 
     def _fit(self, start: Fit, penalties: Any) -> Fit:
-        """Fits with a penalty for each weight.
-
-        It is the factor of `w^2 / 2` or of `|w|`.
-        """
+        """Fits with a penalty per weight, a factor of `w^2 / 2` or `|w|`."""
         is_l1 = self._prior.order == 1
         weights, parameters = start.weights, start.parameters
         freedom, on = start.freedom, self._penalized
@@ -290,10 +280,8 @@ class LinearModel:
     def _influence(
         self, hessian: Array, curvatures: Array, weights: Array, full: Array
     ) -> tuple[Array, float]:
-        """Change of a row's outputs for its own gradient, `(n, k, k)`.
-
-        Also returns the effective number of penalized weights. Weights that
-        L1 has switched off do not move.
+        """Change of a row's outputs for its own gradient, `(n, k, k)`, and
+        the effective number of weights. What L1 has switched off does not move.
         """
         on, extra = self._penalized, full + 1e-7 * hessian.diagonal().mean()
         active = np.ones(on.size, bool)

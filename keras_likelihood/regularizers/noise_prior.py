@@ -13,11 +13,9 @@ class NoisePrior(keras.regularizers.Regularizer):
 
         penalty = -(df / n) * log(noise)
 
-    Added to the negative log-likelihood of `n` examples, it makes the noise of
-    a normal target `noise^2 = RSS / (n - df)`. Without it, the noise of a
-    model that can interpolate its data would follow the residuals to zero.
-    `df` is 0 until it was measured, and at most 95 % of the examples for all
-    weights together.
+    With the NLL of `n` examples, the noise of a normal target becomes `noise^2
+    = RSS / (n - df)`. Without it, the noise of a model that can interpolate its
+    data would go to zero. `df` is at most 95 % of the examples.
     """
 
     def __init__(self, parameter: Any, weights: list[Any]) -> None:

@@ -55,11 +55,8 @@ class WeightReport(NamedTuple):
     """One row of a report.
 
     Attributes:
-        path: path of the weight.
-        prior: name of its regularizer.
-        weights: number of entries.
-        effective: share of them that the data determine, in [0, 1]. NaN if
-            it was not measured.
+        path, prior, weights: path, name of the regularizer, number of entries.
+        effective: share of them that the data determine, or NaN.
         off: share of them that are switched off, in [0, 1].
         scale: median of the prior's scales.
         strength: median factor of Keras' `L1` or `L2` that equals it.

@@ -104,10 +104,8 @@ def solve(problem: Problem, rng: np.random.RandomState) -> Solution:
     """The minimum of the objective.
 
     Of several planes through a sample of the rows, the one with the smallest
-    trimmed squares is the start. Outliers cannot
-    change this choice if they are fewer than half of the rows. With the
-    objective itself, a third of the rows could. If the floor depends on x,
-    least squares is another start, and the smaller objective is chosen.
+    trimmed squares is the start. If the floor depends on x, least squares is
+    another start.
     """
     b, variance = problem.least_squares()
     plain = Solution(

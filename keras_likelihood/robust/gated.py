@@ -156,10 +156,9 @@ class Distances:
 def solve(
     x: Array, y: Array, weight: Array, lowest: float, restraint: float, rng: Any
 ) -> tuple[Gated, Distances]:
-    """The best mixture from many starts, or least squares if that is better.
+    """The best mixture, a stack of one, from many starts, or least squares.
 
-    `restraint` is a factor on BIC's cost of the parameters of outliers. The
-    result is a `Gated` stack of one, and the `Distances`.
+    `restraint` is a factor on BIC's cost of the parameters of outliers.
     """
     inputs = x[:, :-1]
     distances = Distances(inputs, weight)

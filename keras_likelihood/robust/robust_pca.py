@@ -34,8 +34,7 @@ def solve_subspace(
     """Mean `(d,)`, orthonormal rows `(q, d)` and floor.
 
     Of several minima, the one with the smallest median distance is chosen. By
-    cost, a dense cluster of outliers would often get its own direction, because
-    each outlier costs `m + restraint` logarithms.
+    cost, a dense cluster of outliers would often get its own direction.
     """
     mean, basis = _principal(x, np.ones(len(x)), components)
     across = x.shape[1] - components

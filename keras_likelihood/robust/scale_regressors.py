@@ -24,9 +24,7 @@ from keras_likelihood.robust import data_scale, gated, starts
 class RobustLinearRegressor(RegressorMixin, BaseEstimator):
     """Least squares in which each example has its own scale.
 
-    A subclass fits standardised rows (`_solve`) and computes scales
-    (`_scales`). Before the fit, all columns get the median 0 and the same
-    spread, so the units of x and y do not matter. Ones are appended to x.
+    A subclass fits standardised rows (`_solve`) and computes `_scales`.
     """
 
     restraint: Any = None
@@ -45,8 +43,8 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
         Args:
             X: inputs, `(n, d)`, at least two rows.
             y: targets, `(n,)`.
-            sample_weight: weights `>= 0`, `(n,)`. A common factor does not
-                matter. A weight of 2 equals a repeated row. Defaults to ones.
+            sample_weight: weights `>= 0`, `(n,)`. A weight of 2 equals a
+                repeated row. Defaults to ones.
         """
         X, y = validate_data(  # noqa: N806
             self, X, y, dtype="float64", y_numeric=False, ensure_min_samples=2
@@ -84,10 +82,8 @@ class RobustLinearRegressor(RegressorMixin, BaseEstimator):
     def predict_scale(self, X: Any, y: Any = None) -> np.ndarray:  # noqa: N803
         """Scales of training or new examples, `(n,)`.
 
-        Args:
-            X: inputs, `(n, d)`.
-            y: targets, `(n,)`. Without targets the result is the floor, which
-                is the scale if the target equals the prediction.
+        Without targets `y`, `(n,)`, the result is the floor, which is the scale
+        if the target equals the prediction.
         """
         check_is_fitted(self)
         options: dict[str, Any] = {"dtype": "float64", "reset": False}

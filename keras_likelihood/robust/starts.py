@@ -108,10 +108,7 @@ def trimmed(squares: Any, weight: Any) -> Any:
 
 
 def weighted_least_squares(x: Any, y: Any, weight: Any) -> Any:
-    """Coefficients for each row of weights, `(..., n)` to `(..., p)`.
-
-    `x` and `y` may have leading axes too.
-    """
+    """Coefficients for each row of weights, `(..., n)` to `(..., p)`."""
     weighted = weight[..., None, :] * np.swapaxes(x, -1, -2)
     gram, moment = weighted @ x, weighted @ y[..., None]
     # The ridge has the size of rounding errors. It only matters in directions
@@ -122,11 +119,10 @@ def weighted_least_squares(x: Any, y: Any, weight: Any) -> Any:
 
 
 def concentrated(x: Any, y: Any, weight: Any, rng: Any) -> Any:
-    """The best planes through p rows, after concentration steps.
+    """The best planes through p rows, `(5, p)` or `(8, p)`, after steps.
 
     A concentration step fits a plane by least squares to the half of the rows
-    that fit best. It never raises their mean square. The result is `(5, p)`,
-    or `(8, p)` if there are many columns.
+    that fit best. It never raises their mean square.
     """
     p = x.shape[1]
     needed = _subsets_needed(p)

@@ -209,7 +209,7 @@ def test_auto_weighs_its_candidates():
     assert auto.report_["weights"] == auto.weights_
     assert next(iter(auto.weights_)) in auto.parameters_["method"]
     members = [
-        softmax(member._apply(logits, features), axis=1)
+        softmax(member._map(logits, features), axis=1)
         for member in auto.members_
     ]
     expected = np.tensordot(list(auto.weights_.values()), members, 1)

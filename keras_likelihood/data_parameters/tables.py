@@ -1,11 +1,11 @@
-"""Tables of rows in a file, which need not fit in memory."""
+"""Tables of rows in device memory or in a file, and checks of stored rows."""
 
 import contextlib
 import copy
 import json
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
 import keras
@@ -22,16 +22,64 @@ from keras_likelihood.backend.files import (
     replacing,
     unlock,
 )
+from keras_likelihood.backend.operations import gather_rows, scatter_rows
 from keras_likelihood.backend.processes import replica_count
 from keras_likelihood.backend.types import Array, Tensor
-from keras_likelihood.data_parameters.stored_rows import (
-    check_about,
-    check_state,
-)
 
 _FORMAT = "keras_likelihood table 3"
 _LONGEST = 2**20
 """Maximum size in bytes of a description."""
+
+
+class MemoryTable:
+    """Stores the rows of a `DataParameter` in a variable on the device."""
+
+    def __init__(self, shape: tuple[int, ...], name: str) -> None:
+        self.shape = shape
+        rows, columns, size = shape
+        # The numbers of a row are contiguous, one piece of memory per example.
+        self._rows: Any = keras.Variable(
+            shape=(rows, columns * size),
+            initializer="zeros",
+            dtype="float32",
+            trainable=False,
+            autocast=False,
+            name=name,
+        )
+
+    @property
+    def variables(self) -> list[Any]:
+        return [self._rows]
+
+    def read(self, index: Tensor) -> Tensor:
+        """State `(batch, columns, size)` of the rows `index`."""
+        rows = gather_rows(self._rows, index)
+        return ops.reshape(rows, (-1, *self.shape[1:]))
+
+    def write(self, index: Tensor, state: Tensor) -> None:
+        """Replaces the state of the rows `index`."""
+        rows = ops.reshape(state, (-1, self._rows.shape[1]))
+        scatter_rows(self._rows, index, rows)
+
+    def view(self) -> Array:
+        """State `(rows, columns, size)` of all rows, on the host."""
+        return np.asarray(ops.convert_to_numpy(self._rows)).reshape(self.shape)
+
+    def assign(self, state: Tensor) -> Any:
+        """Replaces all rows by `state` `(rows, columns, size)`."""
+        self._rows.assign(np.reshape(state, self._rows.shape))
+
+    def resized(self, count: int, parts: Iterable[Array]) -> "MemoryTable":
+        """A table of `count` rows, filled with the arrays `parts` and zeros."""
+        table = MemoryTable((count, *self.shape[1:]), self._rows.name)
+        rows = np.concatenate([*parts], dtype="float32")
+        table.assign(np.pad(rows, ((0, count - len(rows)), (0, 0), (0, 0))))
+        return table
+
+    def flush(self) -> None:
+        """Does nothing, like the other methods that a `FileTable` needs."""
+
+    open_for_training = raise_error = close = flush
 
 
 class FileTable:
@@ -272,3 +320,54 @@ class FileTable:
 def _identity(status: os.stat_result) -> tuple[int, int, int]:
     """Identity of a file, which changes if it is replaced or truncated."""
     return status.st_dev, status.st_ino, status.st_size
+
+
+def check_about(
+    expected: dict[str, Any], received: dict[str, Any], path: str
+) -> None:
+    """Raises an error if rows belong to another parameter."""
+    expected, received = json.loads(json.dumps([expected, received]))
+    differing = {
+        name: (expected.get(name), received.get(name))
+        for name in {**expected, **received}
+        if expected.get(name) != received.get(name)
+    }
+    if differing:
+        raise ValueError(
+            f"{path} does not match this table. Expected: "
+            f"{ {n: pair[0] for n, pair in differing.items()} }. "
+            f"Received: { {n: pair[1] for n, pair in differing.items()} }"
+        )
+
+
+def in_parts(rows: Array, numbers: Array | None = None) -> Iterator[Array]:
+    """Yields all rows, or the rows `numbers`, in parts that fit in memory."""
+    count = max(1, 2**22 // rows[:1].size)
+    for start in range(0, len(rows if numbers is None else numbers), count):
+        part = slice(start, start + count)
+        yield rows[part if numbers is None else numbers[part]]
+
+
+def check_state(
+    parts: Iterable[Array], columns: Iterable[str], path: str
+) -> None:
+    """Raises an error if rows cannot be the state of a table."""
+    bad = total = 0
+    for part in parts:
+        if part.dtype.kind != "f":
+            raise FileError(
+                f"{path}: the rows must be real numbers. Received: {part.dtype}"
+            )
+        with np.errstate(over="ignore"):
+            state = part.astype("float32")
+        fits = np.isfinite(state).all(axis=(1, 2))
+        for column, name in enumerate(columns):
+            if name == "mean_square":
+                fits &= (state[:, column] >= 0).all(axis=1)
+        bad, total = bad + int((~fits).sum()), total + len(fits)
+    if bad:
+        raise FileError(
+            f"{path} has rows that no training has written. Restore it from a "
+            f"checkpoint. Received: {bad} of {total} rows with NaN, infinity "
+            "or a negative mean square"
+        )
