@@ -96,9 +96,8 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
     worst = scale.values().argsort()[::-1][:20]
     ```
 
-    A step reads and writes only the rows of its batch. Training without an
-    index is an error. `evaluate` and `predict` without an index use `fallback`.
-    The rows are saved and loaded with the model.
+    A step reads and writes only the rows of its batch. `evaluate` and `predict`
+    without an index use `fallback`. The rows are saved with the model.
 
     Args:
         num_examples: number of rows; indices are in [0, num_examples).
@@ -379,21 +378,13 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
             self._mean.assign((total / self.num_examples).reshape(-1))
 
     def append(self, count: int) -> "DataParameter":
-        """Adds rows for new examples at the end; returns self.
-
-        Args:
-            count: number of new rows, which start at the initial value.
-        """
+        """Adds `count` rows at the initial value at the end; returns self."""
         _check_count("count", count)
         rows = self._view()
         return self._replace_table(len(rows) + int(count), [rows])
 
     def keep(self, index: Any) -> "DataParameter":
-        """Keeps some rows, in the order of `index`; returns self.
-
-        Args:
-            index: row numbers, a mask or a slice, as for `values()[index]`.
-        """
+        """Keeps rows, in the order of `index` (see `values`); returns self."""
         numbers = _select(np.arange(self.num_examples), index)
         if numbers.ndim != 1 or not len(numbers):
             raise ValueError(
@@ -423,13 +414,10 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         return self
 
     def to_file(self, path: Path) -> "DataParameter":
-        """Moves the rows to the file of a `FileTable`; returns self.
+        """Moves the rows to the `.npy` file of a `FileTable`; returns self.
 
-        The table of a loaded model is always in memory.
-
-        Args:
-            path: path of the `.npy` file. An existing table of this parameter
-                is replaced. Any other existing file is an error.
+        An existing table of this parameter is replaced. Any other existing file
+        is an error. The table of a loaded model is always in memory.
         """
         rows = self._view()
         table = FileTable(path).build(rows.shape, "data_", self._about())

@@ -80,10 +80,7 @@ def split_index(y: Any, sample_weight: Any = None) -> tuple[Any, Any, Any]:
 
 
 def indices(x: Any, y: Any = None) -> list[Any] | None:
-    """The indices in the targets of `fit(x, y)`: one, or one per output.
-
-    It is `None` if only reading the data would tell, as for a generator.
-    """
+    """The indices in the targets of `fit(x, y)`; `None` if unknown."""
     if y is None:
         is_batches = isinstance(x, keras.utils.PyDataset)
         batch = x[0] if is_batches else getattr(x, "element_spec", None)

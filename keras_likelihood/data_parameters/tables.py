@@ -90,11 +90,11 @@ class FileTable:
     scale = kl.DataParameter(len(x), dimension="element", table=table)
     ```
 
-    The file is an ordinary `.npy` of `DataParameter.state`, of shape
-    `(rows, columns, size)`. The file `scale.npy.json` next to it describes the
-    rows. `fit` creates the file or continues from it. Only one training at a
-    time can write to it. Model files contain a copy of the rows instead of the
-    path; `DataParameter.to_file` moves the rows of a loaded model to a file.
+    The file is an ordinary `.npy` of `DataParameter.state`. The file
+    `scale.npy.json` next to it describes the rows. `fit` creates the file or
+    continues from it. Only one training at a time can write to it. Model files
+    contain a copy of the rows; `DataParameter.to_file` moves the rows of a
+    loaded model to a file.
 
     Args:
         path: path of the `.npy` file.

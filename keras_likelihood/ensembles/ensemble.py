@@ -138,11 +138,10 @@ class Ensemble(LikelihoodModel):
     ```
 
     Each member trains exactly as it would on its own with the same batches, and
-    the loss has separate parameters for each member. `fit` reports the mean of
-    the members' losses. Metrics of this package use the mixture, Keras metrics
-    the mean prediction. `predict` returns
-    `(prediction, member, parameter, ...)`: the mean, then the outputs of the
-    members, concatenated along the last axis.
+    has its own parameters of the loss. `fit` reports the mean of the members'
+    losses. Metrics of this package use the mixture, Keras metrics the mean
+    prediction. `predict` returns `(prediction, member, parameter, ...)`: the
+    mean, then the outputs of the members, concatenated along the last axis.
 
     Args:
         build: function without arguments that returns a new Keras model, whose
@@ -150,8 +149,7 @@ class Ensemble(LikelihoodModel):
             random seed, or all members are equal.
         members: number of models. Defaults to 5.
         inputs: `keras.Input`, or a structure of them. Only needed if the
-            models do not know the shape of their inputs, such as subclassed
-            models.
+            models do not know the shape of their inputs.
         name: name of the model.
     """
 

@@ -18,8 +18,7 @@ class OutlierDetector(BaseEstimator):
     """Base class of the detectors, with the interface of PyOD.
 
     A subclass fits rows `(n, d)` and returns their scores (`_fit`), and scores
-    rows (`_score`). A higher score means a stranger row. This class adds the
-    checks, the threshold, the labels and the probabilities.
+    rows (`_score`). A higher score means a stranger row.
 
     Attributes set by fitting:
         decision_scores_: scores of the training rows, `(n,)`.

@@ -64,15 +64,14 @@ class AutoScaling(ClassifierRecalibrator):
     features are left out.
 
     The weights maximise the likelihood of rows held out in three to ten folds
-    (stacking, Wolpert 1992, by EM), with copies of a row in one fold. Their
-    prior, which counts for 50 rows, is `softmax(0.2 l_c)` of the held-out
-    log-likelihoods `l_c` (pseudo-Bayesian model averaging, Yao et al. 2018).
-    The model as it is has an advantage of 2 nats, and log T has a Cauchy prior
-    around 0 with a spread of 0.3. So a few rows change the probabilities only
-    if they clearly contradict them. These numbers were chosen on the
-    development tables of `benchmarks/arena.py`. Before a map, probabilities are
-    mixed with a share of 1 / (n + 1) of the uniform distribution. The
-    candidates are then fitted to all rows.
+    (stacking, Wolpert 1992, by EM). Their prior, which counts for 50 rows, is
+    `softmax(0.2 l_c)` of the held-out log-likelihoods `l_c` (pseudo-Bayesian
+    model averaging, Yao et al. 2018). The model as it is has an advantage of 2
+    nats, and log T has a Cauchy prior around 0 with a spread of 0.3, so a few
+    rows change the probabilities only if they clearly contradict them. These
+    numbers were chosen on the development tables of `benchmarks/arena.py`.
+    Before a map, probabilities are mixed with a share of 1 / (n + 1) of the
+    uniform distribution. The candidates are then fitted to all rows.
 
     Args:
         keep_accuracy: whether to use only candidates that cannot change the
@@ -80,10 +79,8 @@ class AutoScaling(ClassifierRecalibrator):
         seed: the random seed of the folds. Defaults to 0.
 
     Attributes set by fitting:
-        weights_: dict of the candidates' names to their weights, also in
-            `report_`.
-        cross_validated_nll_: dict of names to the NLL of each candidate on
-            held-out rows.
+        weights_: dict of the candidates' names to their weights.
+        cross_validated_nll_: dict of names to the NLL on held-out rows.
 
     >>> random = np.random.default_rng(0)
     >>> logits = 5 * random.normal(size=(500, 3))

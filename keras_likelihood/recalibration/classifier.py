@@ -35,9 +35,8 @@ class ClassifierRecalibrator:
             `_before` and `_after`, the number of `examples`, and `seconds`.
         questions_: for multi-label outputs, one fitted recalibrator per
             column. Otherwise `None`.
-        model: Keras model with calibrated probabilities (after `fit`). It is a
-            copy, so training it does not change the original. The layers of
-            the original are not trainable in it.
+        model: a copy with calibrated probabilities (after `fit`), whose old
+            layers are not trainable.
 
     ```python
     fitted = GlobalScaling().fit("model.keras", x_val, y_val)
@@ -108,8 +107,8 @@ class ClassifierRecalibrator:
     ) -> keras.Model:
         """Returns a Keras model that ends in a map fitted by `fit_arrays`.
 
-        The model must be a graph, such as a functional model. It also sets
-        `model`. `from_logits`, `multi_label` and `features` are as in `fit`.
+        It also sets `model`. The model must be a graph. `from_logits`,
+        `multi_label` and `features` are as in `fit`.
         """
         check_fitted(self, "parameters_", "attach")
         options["from_logits"] = from_logits
@@ -242,7 +241,6 @@ class ClassifierRecalibrator:
         return None
 
     def _check_columns(self, name: str, count: int | None) -> None:
-        """Raises an error for other numbers of columns than in the fit."""
         fitted = self._columns[name]
         if fitted is not None and count != fitted:
             raise ValueError(

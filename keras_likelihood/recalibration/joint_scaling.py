@@ -30,8 +30,8 @@ class JointScaling(ClassifierRecalibrator):
         p = softmax(u (1 + v) + u D + b + x W)
 
     `z` are the logits after GlobalScaling. `f` is the softplus shifted by 0.2,
-    scaled to f(0) = 1, so T is always above 0.22. If all weights are zero, the
-    result is GlobalScaling. Each group of weights has a prior around zero.
+    scaled to f(0) = 1. Each group of weights has a prior around zero. If all
+    are zero, the result is GlobalScaling.
 
     The temperature is fitted first, then the map of the tempered logits. The
     strengths of the priors of `w` and `W` maximise the marginal likelihood.
@@ -46,10 +46,9 @@ class JointScaling(ClassifierRecalibrator):
             (`v`, `b` and `D`) or `"features"` (`W`). With a map the
             predicted classes may change.
         temperature_from: inputs of the predicted temperature: `None` (default,
-            one temperature for all), `"logits"`, `"features"` or `"all"`.
-            `"all"` uses the log-probabilities, the sorted log-probabilities
-            and, if there are any, the features. Each of these groups has its
-            own strength.
+            one temperature for all), `"logits"`, `"features"` or `"all"`: the
+            log-probabilities, the sorted log-probabilities and, if there are
+            any, the features. Each of these has its own strength.
         strength: strength of the priors of `v`, `b` and `D`, `> 0`. Defaults
             to 1.
         prior: `"evidence"` (default), or `None` for weights `w` without a
@@ -79,7 +78,7 @@ class JointScaling(ClassifierRecalibrator):
 
     @property
     def temperature(self) -> float:
-        """The fitted temperature of all examples, before a predicted one."""
+        """The fitted temperature of all examples."""
         check_fitted(self, "parameters_", "temperature")
         return self.parameters_["temperature"]
 
@@ -161,9 +160,8 @@ class LinearScaling(JointScaling):
 
         p = softmax(z / T(z)),    T(z) = f(log_softmax(z) w + c)
 
-    with `z` the logits after GlobalScaling. It is
-    `JointScaling(temperature_from="logits")`. The predicted classes do not
-    change. The paper's predictor has `prior=None`.
+    It is `JointScaling(temperature_from="logits")`. The predicted classes do
+    not change. The paper's predictor has `prior=None`.
     """
 
     def __init__(self, *, prior: str | None = "evidence"):
@@ -218,15 +216,13 @@ class DeepScaling(LinearFeatureScaling):
 
         p = softmax(z / T(x)),    T(x) = f(network(x))
 
-    with `z` the logits after GlobalScaling and `f` the shifted softplus. The
-    network starts as GlobalScaling. The number of iterations is chosen on
-    held-out folds. The predicted classes do not change.
+    The network starts as GlobalScaling, and the number of iterations is chosen
+    on held-out folds. The predicted classes do not change.
 
     Args:
         hidden: sizes of the hidden layers. Defaults to `(16,)`.
         prior: `None` trains without weight decay and to the end.
-        seed: the random seed of the initial weights and the folds. Defaults to
-            0.
+        seed: the random seed of the initial weights and the folds.
     """
 
     def __init__(

@@ -69,12 +69,10 @@ class RegressorRecalibrator:
 
     Attributes set by fitting:
         parameters_: dict of the fitted values.
-        report_: dict of NLL and CAL on the calibration data, `_before` and
-            `_after`, and `seconds`. "Before" is the model's own distribution,
-            with a scale of 1 if it has none.
+        report_: dict of NLL and CAL on the calibration data, `_before` (with a
+            scale of 1 if the model has none) and `_after`, and `seconds`.
         model: a `RecalibratedRegressor` (after `fit`) with the distribution's
-            parameters as output. It is a copy, so training it does not change
-            the original.
+            parameters as output. It is a copy.
     """
 
     likelihood: str = "auto"
@@ -256,8 +254,7 @@ class GlobalRescaling(RegressorRecalibrator):
 
         scale = s * base
 
-    The factor s maximises the likelihood. For normal residuals this is
-    `s^2 = mean((y - prediction)^2 / base^2)`. Arguments are as in
+    The factor s maximises the likelihood. Arguments are as in
     `RegressorRecalibrator`.
 
     ```python
@@ -273,9 +270,9 @@ class LinearRescaling(RegressorRecalibrator):
 
         scale = g * f(x w + c) * base
 
-    with `g` the factor of GlobalRescaling and `f` the shifted softplus. If all
-    weights are zero, the result is GlobalRescaling. The weights have a prior
-    around zero, whose strength maximises the marginal likelihood.
+    with `g` the factor of GlobalRescaling and `f` the shifted softplus. The
+    weights have a prior around zero, whose strength maximises the marginal
+    likelihood.
 
     Args:
         likelihood: `"auto"` (default), `"normal"` or `"student_t"`.
@@ -287,7 +284,6 @@ class LinearRescaling(RegressorRecalibrator):
         self, z: Array, x: Any, weight: Array, own: ResidualShape
     ) -> None:
         def by_scale(scale: Array, rows: Any) -> tuple[Array, Array, Array]:
-            """`standard_nll(z / s) + log s`, and its derivatives in s."""
             ratio = z[rows] / scale
             loss, slope = own.at(rows).loss_and_slope(ratio)
             by_log = 1 - ratio * slope
@@ -326,8 +322,7 @@ class DeepRescaling(LinearRescaling):
     Args:
         likelihood: as in `LinearRescaling`.
         hidden: sizes of the hidden layers. Defaults to `(16,)`.
-        seed: the random seed of the initial weights and the folds. Defaults to
-            0.
+        seed: the random seed of the initial weights and the folds.
     """
 
     hidden: tuple[int, ...] = (16,)
@@ -362,8 +357,7 @@ class AutoRescaling(RegressorRecalibrator):
 
     Attributes set by fitting:
         method_: name of the chosen class.
-        cross_validated_nll_: dict of names to the NLL on held-out rows, in
-            units of the predicted scale.
+        cross_validated_nll_: dict of names to the NLL on held-out rows.
     """
 
     seed: int = 0

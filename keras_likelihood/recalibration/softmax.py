@@ -80,14 +80,10 @@ SPREAD = 0.3
 def solve_temperature(rows: Rows, spread: float | None = None) -> float:
     """Returns the T that minimises the mean NLL of `logits / T`.
 
-    The NLL is convex in tau = 1 / T. A sample of the rows gives the start, and
-    the full data then need two or three passes.
-
-    With `spread`, log T has a Cauchy prior around 0: few rows hardly move T,
-    but many rows overrule it. If every label has the largest logit, T would go
-    to 0, so the prior is then used in any case. T is limited to a thousand
-    times the largest gap between two logits of a row, so that float32 still
-    shows which probability is the largest. Constant logits have T = 1.
+    The NLL is convex in tau = 1 / T. With `spread`, log T has a Cauchy prior
+    around 0, as it has if every label has the largest logit. T is at most a
+    thousand times the largest gap between two logits of a row, so that float32
+    still shows which probability is the largest.
     """
     count = len(rows.labels)
 
@@ -172,7 +168,6 @@ class MappedSoftmax:
         self.shapes = {k: (*leading.get(k, ()), classes) for k in groups}
 
     def evaluate(self, weights: Groups) -> tuple[float, Groups]:
-        """Returns the NLL and its gradients by group."""
         rows = np.arange(len(self.labels))
         p = map_logits(self.logits, weights, self.features)
         p = p - p.max(axis=1, keepdims=True)
@@ -200,7 +195,6 @@ class MappedSoftmax:
         return self.logits if name == "matrix" else self.features
 
     def curvature(self, name: str) -> Curvature:
-        """Gauss-Newton curvature of a group at the last evaluation."""
         p, root = self._probability, np.sqrt(self.weight)[:, None]
         factor = self.logits * root if name == "vector" else root
         weighted = p * factor

@@ -46,10 +46,9 @@ _FEW_NUMBERS = 2**18
 class TemperedRows:
     """Rows, a temperature fitted to them, and maps of the tempered logits.
 
-    The logits have already been divided by `base`, the temperature of all rows,
-    and the columns are standardised. A `source` of them predicts another one
-    (see `JointScaling`). The strengths of priors come from all rows, in `whole`
-    or, if it is `None`, in this object.
+    The logits have already been divided by `base`, the temperature of all rows.
+    A `source` of the columns predicts another one (see `JointScaling`). The
+    strengths of priors come from all rows, in `whole` or in this object.
     """
 
     rows: Rows
@@ -95,10 +94,7 @@ class TemperedRows:
 
     @functools.cached_property
     def predictor(self) -> tuple[Groups, dict[str, float]]:
-        """Weights of the predicted temperature, and strengths of their prior.
-
-        If there are many rows, the strengths come from a sample.
-        """
+        """Weights of the predicted temperature, and strengths of priors."""
         objective = self._objective(1)
         if self.whole is not None or not self.has_prior:
             strengths = self.whole.predictor[1] if self.whole else {}

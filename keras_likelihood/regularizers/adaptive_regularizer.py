@@ -26,10 +26,9 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
 
         penalty = sum_j -log p(w_j | scale) / num_examples
 
-    Use it wherever Keras takes a regularizer. Its scales are weights of the
-    layer that it regularizes, so they are saved and cloned with the layer. If a
-    layer gives one regularizer to several weights, as `MultiHeadAttention`
-    does, each weight gets a copy.
+    Use it wherever Keras takes a regularizer. Its scales are saved and cloned
+    with the layer that it regularizes. If a layer gives one regularizer to
+    several weights, as `MultiHeadAttention` does, each weight gets a copy.
 
     The penalty has no minimum over weights *and* scale, because both can
     shrink to zero together. So the callback `LearnScales` chooses the scale to
@@ -51,8 +50,8 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
             chooses it.
         objective: `"predictive"` (default): the callback chooses the scales.
             With `"joint"` they minimize the penalty together with the weights,
-            as in the paper. It has no minimum: `DRidge` and `DLasso` shrink
-            everything to zero unless training stops early.
+            as in the paper: `DRidge` and `DLasso` shrink everything to zero
+            unless training stops early.
         name: name of the regularizer.
 
     Attributes:
@@ -255,11 +254,7 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
         return ~self.is_on(weight, self.scale(), precision)
 
     def effective_weights(self) -> float:
-        """The degrees of freedom that the weight uses, NaN if not measured.
-
-        L2 priors sum the share of each weight that the data determine; L1
-        priors count the weights that are on.
-        """
+        """The degrees of freedom that the weight uses, NaN if not measured."""
         self._require_built()
         freedom = float(ops.convert_to_numpy(self.freedom))
         return freedom if freedom >= 0 else math.nan

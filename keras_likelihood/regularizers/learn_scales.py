@@ -50,9 +50,8 @@ class LearnScales(keras.callbacks.Callback):
       leave-one-out compares the scales of a grid.
 
     The score on validation rows that chose the strength is slightly
-    optimistic. To use the validation data only for evaluation, hold out a
-    share of the training rows with `held_out=0.1`. A stock model needs the
-    held-out rows or, if it is linear, the training rows:
+    optimistic. `held_out=0.1` keeps them for evaluation. A stock model needs
+    the held-out rows or, if it is linear, the training rows:
 
     ```python
     model.compile("adam", loss="sparse_categorical_crossentropy")
@@ -64,9 +63,8 @@ class LearnScales(keras.callbacks.Callback):
     `lambda` and the gradient `p` of its prior. To first order, this changes the
     held-out NLL, with the gradient `g`, by `-lambda (g . p)` (Luketina et al.,
     2016). So the logarithm of the strength follows RMSProp on `-(g . p)`,
-    summed over the weights that share it. One step ahead alone regularizes
-    deep networks too strongly, so `g` is a running mean over about five
-    measurements.
+    summed over the weights that share it. `g` is a running mean over about five
+    measurements, because one step ahead alone regularizes too strongly.
 
     L2 starts from the strength .01 (the factor .005 of Keras), and L1 from
     the strength that pulls the initial weights equally strongly, unless a
@@ -76,8 +74,7 @@ class LearnScales(keras.callbacks.Callback):
         held_out: rows `(x, y)` or `(x, y, sample_weight)`, a data set, or the
             share of the training rows, in (0, 1), that `LikelihoodModel.fit`
             holds out.
-        rows: training rows `(x, y)` or `(x, y, sample_weight)`, or a data set.
-            `LikelihoodModel.fit` gives its own.
+        rows: training rows in the same form, by default those of `fit`.
         rate: step size in the logarithm of the strength. Defaults to 0.05. It
             falls to half of it during a call of `fit`, if its length is known.
         seed: seed of the held-out rows.
@@ -323,7 +320,6 @@ class ScaleGroup:
         self._count, self._square = 0, 0.0
 
     def start(self) -> None:
-        """Sets the initial scales, unless they were set before."""
         # Too weak a start lets a network memorize its training rows first.
         priors = [weight.regularizer for weight in self._weights]
         self._scales = [to_float64(prior.scale()) for prior in priors]

@@ -41,14 +41,11 @@ class Fit(NamedTuple):
 class LinearModel:
     """A model whose output is linear in the weights that it trains.
 
-    It may have an activation and any loss. A new training starts from the fit
-    with the chosen scale.
-
-    The leave-one-out predictions follow from one Newton step off the fit with
-    all rows (Rad and Maleki, 2020). For a normal target they are exact, and
-    their squared error is PRESS. For L1 the step moves the active weights
-    (Wang et al., 2018). Learned parameters of the loss follow the fit, with the
-    noise corrected as by `NoisePrior`.
+    It may have an activation and any loss. The leave-one-out predictions follow
+    from one Newton step off the fit with all rows (Rad and Maleki, 2020). For a
+    normal target they are exact, and their squared error is PRESS. For L1 the
+    step moves the active weights (Wang et al., 2018). Learned parameters of the
+    loss follow the fit, with the noise corrected as by `NoisePrior`.
 
     A prior with one scale has the scale of the best score on a grid. With a
     scale for each weight, each follows the size of its weight from there,
@@ -364,9 +361,7 @@ def _price(weights: Array, on: Array, precision: Array) -> float:
 
         A = 2 log((P - K) / K) + 2 log(B sqrt(h)),    at least 1
 
-    for `K` of `P` weights on, of mean size `B`. The first term is the prior
-    odds of being off, the second the Occam factor of a slab of width `B` and
-    a posterior width `1 / sqrt(h)`.
+    for `K` of `P` weights on, of mean size `B`: prior odds and Occam factor.
     """
     count = float(np.sum(on))
     size = np.sum(on * np.abs(weights)) / max(count, 1.0)

@@ -129,20 +129,17 @@ class RobustPCA(
 
     Args:
         n_components: dimension of the subspace, from 1 to `min(n - 1, d)`.
-            With all d there are no distances, and the result is plain PCA.
-            Defaults to 2.
+            With all d the result is plain PCA. Defaults to 2.
         restraint: exponent of the prior, `> 0`. Infinity is plain PCA.
             Defaults to 1.
         floor: smallest floor, in units of the spread of X. Defaults to 1e-4.
         random_state: seed of the random subsets from which the fit starts.
-            Defaults to 0.
 
     Attributes:
         components_: orthonormal rows, `(n_components, d)`, by decreasing
             variance.
         mean_: `(d,)`.
-        explained_variance_: weighted variances along the components,
-            `(n_components,)`.
+        explained_variance_: weighted variances along the components.
         explained_variance_ratio_: their share of the weighted variance of X.
         scale_: scales of the training examples, `(n,)`; large for outliers.
         floor_: the smallest possible scale.

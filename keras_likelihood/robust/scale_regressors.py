@@ -131,7 +131,6 @@ class DataScaleRegressor(RobustLinearRegressor):
             learned between 0.5 and 30. Infinity is least squares.
         floor: smallest floor, in units of the spread of y. Defaults to 1e-4.
         random_state: seed of the random subsets from which the fit starts.
-            Defaults to 0.
 
     >>> x = np.linspace(-1, 1, 50)[:, None]
     >>> y = 2 * x[:, 0] + 1 + 0.1 * np.sin(40 * x[:, 0])
@@ -175,21 +174,19 @@ class PredictedScaleRegressor(RobustLinearRegressor):
     result is least squares. With `inputs="x"`, the scale is large where the
     noise is large.
 
-    In robust statistics this is called a redescending M-estimator with
-    leverage. The fit starts from planes through small subsets, which
-    concentration steps improve (FAST-LTS; Rousseeuw and Van Driessen, 2006).
-    Mixtures for outliers are from Aitkin and Wilson (1980) and MLESAC (Torr
-    and Zisserman, 2000).
+    This is a redescending M-estimator with leverage. The fit starts from planes
+    through small subsets, which concentration steps improve (FAST-LTS;
+    Rousseeuw and Van Driessen, 2006). Mixtures for outliers are from Aitkin and
+    Wilson (1980) and MLESAC (Torr and Zisserman, 2000).
 
     Args:
         inputs: `"xy"` (default) or `"x"`.
         restraint: `>= 0`. For `"xy"`, the cost of the outlier parameters, in
             units of BIC's cost. For `"x"`, the strength of the prior
-            `restraint * |v|^2` for standardised x, which is added once to the
-            sum over examples. Infinity is least squares. Defaults to 1.
+            `restraint * |v|^2` for standardised x. Infinity is least squares.
+            Defaults to 1.
         floor: smallest floor, in units of the spread of y. Defaults to 1e-4.
         random_state: seed of the random subsets from which the fit starts.
-            Defaults to 0.
 
     >>> x = np.linspace(-1, 1, 50)[:, None]
     >>> y = 2 * x[:, 0] + 1 + 0.1 * np.sin(40 * x[:, 0])
