@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import keras_likelihood as kl
-from keras_likelihood.comparison.compare import crps
+from keras_likelihood.comparison import crps
 from keras_likelihood.conformal import ConformalIntervals
 from keras_likelihood.recalibration import regression
 from tests import kinds

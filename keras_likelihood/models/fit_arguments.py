@@ -25,7 +25,7 @@ from keras_likelihood.regularizers.learn_scales import (
     LearnScales,
     learned_weights,
 )
-from keras_likelihood.regularizers.noise_prior import attach_noise_prior
+from keras_likelihood.regularizers.priors import attach_noise_prior
 from keras_likelihood.regularizers.report import adaptive_weights
 
 

@@ -23,7 +23,7 @@ from keras_likelihood.likelihoods.checks import check_argument, to_float64
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.regularizers.held_out_slopes import HeldOutSlopes
 from keras_likelihood.regularizers.leave_one_out import LinearModel
-from keras_likelihood.regularizers.noise_prior import attach_noise_prior
+from keras_likelihood.regularizers.priors import attach_noise_prior
 from keras_likelihood.regularizers.report import adaptive_weights
 
 _MOVES = 100

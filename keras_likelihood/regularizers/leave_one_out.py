@@ -16,7 +16,7 @@ from keras_likelihood.likelihoods.checks import to_float64
 from keras_likelihood.regularizers.held_out_slopes import (
     loss_without_penalties,
 )
-from keras_likelihood.regularizers.noise_prior import learned_parameters
+from keras_likelihood.regularizers.priors import learned_parameters
 
 _LARGEST, _MOST_ROWS = 1500, 2000
 _ROUNDS = 8

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_likelihood.outliers import AutoencoderScale, PCAScale
-from keras_likelihood.outliers.standardising import measure, standardise
+from keras_likelihood.outliers.scale_detector import measure, standardise
 
 
 def table(rows=60):

@@ -1,4 +1,4 @@
-"""Compares models in a table of scores."""
+"""Compares models by the likelihood of held-out data."""
 
 import contextlib
 import inspect
@@ -16,6 +16,8 @@ from keras_likelihood.metrics import functions
 from keras_likelihood.reading import load_model, read_output
 from keras_likelihood.reading.stock_models import with_likelihood
 from keras_likelihood.reading.targets import as_targets
+
+__all__ = ["Comparison", "ComparisonRow", "compare"]
 
 _REGRESSION = ("nll", "crps", "coverage", "width", "rmse")
 _DRAWS = 64
