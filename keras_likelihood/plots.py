@@ -1,4 +1,7 @@
-"""Figures. Matplotlib is imported when a figure is drawn."""
+"""Figures. Matplotlib is imported when a figure is drawn.
+
+Functions with an argument `ax` return it. The others return the figure.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -57,9 +60,6 @@ def plot_reliability(
         title: the title of the diagram, or `None`.
         axes: pair of Matplotlib axes for the diagram and the histogram, or
             `None` for a new figure.
-
-    Returns:
-        The Matplotlib figure.
     """
     right, confidence = functions.top_class(y_true, probabilities)
     if axes is None:
@@ -104,9 +104,6 @@ def compare_reliability(
         y_true: class numbers.
         predictions: dict of titles to probabilities.
         bins: number of bins. Defaults to 15.
-
-    Returns:
-        The Matplotlib figure.
     """
     pairs = _new_pairs(len(predictions))
     for pair, (title, p) in zip(pairs, predictions.items(), strict=True):
@@ -141,9 +138,6 @@ def plot_calibration_curve(cdf_values: Any, *, axes: Any = None) -> Any:
         cdf_values: the predicted cdf at the targets, F_i(y_i), or a dict of
             titles to these values.
         axes: Matplotlib axes, or `None` for a new figure.
-
-    Returns:
-        The Matplotlib figure.
     """
     axes = axes or _new_axes(figsize=(4.2, 4.2))
     curves = cdf_values if isinstance(cdf_values, dict) else {"": cdf_values}
@@ -177,9 +171,6 @@ def plot_pit_histogram(
         cdf_values: the predicted cdf at the targets.
         bins: number of bars. Defaults to 20.
         axes: Matplotlib axes, or `None` for a new figure.
-
-    Returns:
-        The Matplotlib figure.
     """
     axes = axes or _new_axes(figsize=(4.2, 4.2))
     values = np.ravel(cdf_values)
@@ -204,9 +195,6 @@ def plot_parameter_maps(
             `(height, width)` that all examples share.
         images: dict of titles to images `(rows, height, width)`, or with a
             last axis of three channels from 0 to 1.
-
-    Returns:
-        The Matplotlib figure.
     """
     columns = [*(images or {}).items(), *parameters.items()]
     columns = [(k, v if np.ndim(v) > 2 else np.array([v])) for k, v in columns]
@@ -237,9 +225,6 @@ def plot_extremes(
         values: a predicted parameter of each image, `(n,)` or `(n, 1)`.
         count: number of images in each of the two mosaics. Defaults to 25.
         name: name of the values. Defaults to `"temperature"`.
-
-    Returns:
-        The Matplotlib figure.
     """
     images, values = np.asarray(images), np.ravel(values)
     fits = len(values) == len(images) >= count
@@ -282,9 +267,6 @@ def plot_nll(
         prediction: the prediction, a number or the logits. Defaults to 0.
         axes: Matplotlib axes, or `None` for a new figure.
         **others: values of the other parameters.
-
-    Returns:
-        The Matplotlib figure.
     """
     axes = axes or _new_axes()
     kind, values = likelihoods.get(likelihood), np.asarray(values, "float32")
@@ -311,9 +293,6 @@ def plot_prior_scales(model: keras.Layer, ax: Any = None) -> Any:
     Args:
         model: a fitted model or layer with adaptive regularizers.
         ax: Matplotlib axes to draw on. Defaults to a new figure.
-
-    Returns:
-        The axes.
     """
     weights = adaptive_weights(model)
     if not weights:
@@ -340,9 +319,6 @@ def plot_strengths(model: keras.Layer, ax: Any = None) -> Any:
     Args:
         model: a model with adaptive regularizers, after `fit`.
         ax: Matplotlib axes to draw on. Defaults to a new figure.
-
-    Returns:
-        The axes.
     """
     lines: dict[Any, list[Any]] = {}
     for weight in adaptive_weights(model):

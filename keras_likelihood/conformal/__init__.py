@@ -1,7 +1,9 @@
 """Conformal prediction: sets and intervals with guaranteed coverage."""
 
-from keras_likelihood.conformal.adaptive import AdaptiveIntervals
-from keras_likelihood.conformal.conformal_intervals import ConformalIntervals
+from keras_likelihood.conformal.conformal_intervals import (
+    AdaptiveIntervals,
+    ConformalIntervals,
+)
 from keras_likelihood.conformal.conformal_sets import (
     ConformalClassifier,
     ConformalSets,

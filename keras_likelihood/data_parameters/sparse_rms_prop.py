@@ -1,6 +1,7 @@
 """Update rules for the rows of a batch."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 from keras import ops
@@ -15,6 +16,7 @@ class RowRule:
     """An update rule; equal rows of a batch move by the sum of gradients."""
 
     columns: tuple[str, ...] = ("displacement",)
+    _move: Callable[[Tensor, Tensor, Tensor], Tensor]
 
     def step(
         self, state: Tensor, gradient: Tensor, index: Tensor, counts: Tensor
@@ -33,9 +35,6 @@ class RowRule:
         moved = self._move(state, total, visits)
         state = ops.where(moves[:, None, None], moved, state)
         return state, ops.logical_and(visited, ops.logical_not(finite))
-
-    def _move(self, state: Tensor, gradient: Tensor, visits: Tensor) -> Tensor:
-        raise NotImplementedError
 
 
 @serializable

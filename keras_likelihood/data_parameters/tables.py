@@ -258,7 +258,7 @@ class FileTable:
             try:
                 file = self._lock()
                 self._rows = self._map(file)
-                self._identity = _identity(os.fstat(file.fileno()))
+                self._status = os.fstat(file.fileno())
             except BaseException:
                 self.close()
                 raise
@@ -270,7 +270,8 @@ class FileTable:
         if self._file is None:
             return
         with contextlib.suppress(FileNotFoundError):
-            if self._identity == _identity(os.stat(self.path)):
+            now, before = os.stat(self.path), self._status
+            if os.path.samestat(now, before) and now.st_size == before.st_size:
                 return
         raise OSError(
             f"{self.path} was deleted, replaced or truncated while it was "
@@ -315,11 +316,6 @@ class FileTable:
         if file is not None:
             unlock(file)
             file.close()
-
-
-def _identity(status: os.stat_result) -> tuple[int, int, int]:
-    """Identity of a file, which changes if it is replaced or truncated."""
-    return status.st_dev, status.st_ino, status.st_size
 
 
 def check_about(

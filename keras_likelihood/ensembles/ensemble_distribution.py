@@ -130,9 +130,7 @@ class EnsembleDistribution(Mixed):
     @method()
     def aleatoric(self) -> Tensor:
         """Mean of the members' variances, or of their entropies for classes."""
-        if hasattr(self, "class_probabilities"):
-            return self.averaged(_entropy(self.inner.class_probabilities()))
-        return self.averaged(self.inner.variance())
+        return self.averaged(_uncertainty(self.inner))
 
     @property
     @method()
@@ -149,9 +147,7 @@ class EnsembleDistribution(Mixed):
     @method()
     def total(self) -> Any:
         """Total uncertainty: the variance, or the entropy for classes."""
-        if hasattr(self, "class_probabilities"):
-            return _entropy(self.class_probabilities())
-        return self.variance()
+        return _uncertainty(self)
 
 
 @method()
@@ -160,5 +156,8 @@ def _class_probabilities(self: Any) -> Tensor:
     return self.averaged(self.inner.class_probabilities())
 
 
-def _entropy(probabilities: Tensor) -> Tensor:
-    return -ops.sum(probabilities * safe_log(probabilities), axis=-1)
+def _uncertainty(distribution: Any) -> Tensor:
+    if not hasattr(distribution, "class_probabilities"):
+        return distribution.variance()
+    p = distribution.class_probabilities()
+    return -ops.sum(p * safe_log(p), axis=-1)

@@ -77,15 +77,9 @@ def _log_density(u: Array, begin: float, step: float, wide: float) -> Array:
     return np.log(density + 1 / _GRID_POINTS) - np.log((len(u) + 1) * step)
 
 
-def surprise(
-    z: Array,
-    middle: Array,
-    spread: Array,
-    low: Array,
-    step: Array,
-    log_density: Array,
-) -> np.ndarray:
+def surprise(z: Array, tables: dict[str, Any]) -> np.ndarray:
     """Sum over columns of `-log p(z_j)`, `(n,)`; see `fit_marginals`."""
+    middle, spread, low, step, log_density = (tables[n] for n in _MARGINALS)
     v = (z - middle) / spread
     place = np.clip((np.arcsinh(v) - low) / step, 0, _GRID_POINTS - 1)
     total = np.log1p(v**2).sum(axis=1) / 2
@@ -207,7 +201,7 @@ class AutoDetector(AutoencoderScale):
         elements = log_tails(elements, self.element_tails_, rows)
         elements = elements.reshape(len(z), len(LEVELS), -1)
         tables = {n: getattr(self, f"marginal_{n}_") for n in _MARGINALS}
-        columns = surprise(z, **tables)
+        columns = surprise(z, tables)
         return np.column_stack(
             [joint, elements.mean(axis=2), elements.max(axis=2), columns, deep]
         )

@@ -23,6 +23,7 @@ from keras_likelihood.models import LikelihoodModel
 from keras_likelihood.outliers.detector import OutlierDetector
 from keras_likelihood.reading import archives
 
+MEASURES = ("mean", "deviation", "kept", "middle", "spread")
 FARTHEST = 1e6
 """Values are clipped at this number of robust deviations from the median."""
 _LARGEST = 1e300
@@ -49,8 +50,8 @@ def measure(x: Array) -> dict[str, Any]:
     # Rounding errors of a constant column are not a deviation.
     largest = np.abs(middle + spread * u).max(axis=0)
     kept = spread * deviation > 1e-7 * largest
-    parts = {"mean": mean, "deviation": deviation, "kept": kept}
-    return {**parts, "middle": middle, "spread": spread}
+    values = mean, deviation, kept, middle, spread
+    return dict(zip(MEASURES, values, strict=True))
 
 
 def _robust(x: Array, middle: Array, spread: Array) -> Array:
@@ -58,14 +59,7 @@ def _robust(x: Array, middle: Array, spread: Array) -> Array:
         return np.clip((x - middle) / spread, -_LARGEST, _LARGEST)
 
 
-def standardise(
-    x: Array,
-    mean: Array,
-    deviation: Array,
-    kept: Array,
-    middle: Array,
-    spread: Array,
-) -> tuple[Array, Array]:
+def standardise(x: Array, columns: dict[str, Any]) -> tuple[Array, Array]:
     """Standardises the kept columns, to float32 `(n, kept)`.
 
         excess = max over columns of log(|x - middle| / (FARTHEST spread))
@@ -73,6 +67,7 @@ def standardise(
     The excess, `(n,)`, is 0 for rows without clipped values, and at least
     `log(FARTHEST)` for a new value in a constant column.
     """
+    mean, deviation, kept, middle, spread = (columns[m] for m in MEASURES)
     x = np.clip(x, -_LARGEST, _LARGEST)
     u = _robust(x, middle, spread)[:, kept]
     excess = np.log(np.maximum(np.abs(u).max(axis=1) / FARTHEST, 1.0))
@@ -104,8 +99,7 @@ class RowNoise(keras.Layer):
         return inputs + level * random.normal(shape, **options)
 
 
-_MEASURES = ("mean", "deviation", "kept", "middle", "spread")
-_ARRAYS = (*(f"{m}_" for m in _MEASURES), "decision_scores_")
+_ARRAYS = (*(f"{m}_" for m in MEASURES), "decision_scores_")
 _STEPS_PER_ROUND = 50
 _SCORE_ROWS = 4096
 _BLOCK = 32
@@ -239,7 +233,7 @@ class ScaleDetector(OutlierDetector):
         return self._predict(z) + excess
 
     def _standardise(self, x: Array) -> tuple[Array, Array]:
-        return standardise(x, **{m: getattr(self, f"{m}_") for m in _MEASURES})
+        return standardise(x, {m: getattr(self, f"{m}_") for m in MEASURES})
 
     def _predict(self, z: Array) -> Array:
         # Rounding depends on the number of rows in a product, but a score must

@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+from scipy.special import logsumexp
 
 from keras_likelihood.backend.types import Array
 from keras_likelihood.likelihoods.checks import check_argument
@@ -101,10 +102,9 @@ class ScoreDetector(OutlierDetector):
         z = logits.astype("float64").reshape(len(x), -1)
         if z.shape[1] == 1:
             z = np.concatenate([0 * z, z], axis=1)
-        top = z.max(axis=1)
         if name == "max_logit":
-            return -top
-        energy = -top - np.log(np.exp(z - top[:, None]).sum(axis=1))
+            return -z.max(axis=1)
+        energy = -logsumexp(z, axis=1)
         if abs(energy).max() < 1e-4:
             raise ValueError(
                 "The energy needs logits. Use parameter='max_logit' for a "

@@ -24,6 +24,7 @@ from keras_likelihood.recalibration.inputs import (
 from keras_likelihood.recalibration.joint_scaling import (
     GlobalScaling,
     JointScaling,
+    TemperedRows,
     scaled,
 )
 from keras_likelihood.recalibration.softmax import (
@@ -31,7 +32,6 @@ from keras_likelihood.recalibration.softmax import (
     softmax_moments,
     solve_temperature,
 )
-from keras_likelihood.recalibration.steps import TemperedRows
 
 _MOST_CLASSES = 200
 _MOST_NUMBERS = 2**23

@@ -113,10 +113,9 @@ class ClassifierRecalibrator:
         check_fitted(self, "parameters_", "attach")
         options["from_logits"] = from_logits
         graph = ClassifierGraph(model, None, self.uses_features, **options)
-        for name in self._columns:
-            tensor = graph.tensors.get(name)
-            count = None if tensor is None else tensor.shape[-1]
-            self._check_columns(name, count)
+        self._check_columns(
+            graph.tensors["logits"], graph.tensors.get("features")
+        )
         self.model = graph.calibrated_model(self.maps)
         return self.model
 
@@ -183,8 +182,11 @@ class ClassifierRecalibrator:
         """
         check_fitted(self, "parameters_", "calibrate")
         logits = np.asarray(logits)
-        one = logits.ndim == 1
-        self._check_columns("logits", 1 if one else logits.shape[-1])
+        if logits.ndim == 1:
+            options: Any = {"from_logits": from_logits}
+            return self.calibrate(logits[:, None], features, **options)[:, 0]
+        columns = self._rows_of_features(features, logits.shape[:-1])
+        self._check_columns(logits, columns)
         if self.questions_ is not None:
             parts = np.split(logits, logits.shape[-1], axis=-1)
             answers = [
@@ -193,13 +195,8 @@ class ClassifierRecalibrator:
             ]
             return np.concatenate(answers, axis=-1)
         rows, shape, _ = as_logits(logits, from_logits, self._floor)
-        columns = self._rows_of_features(features, shape[:-1])
-        if self._columns["features"] is not None:
-            count = None if columns is None else columns.shape[1]
-            self._check_columns("features", count)
         p = softmax(self._map(rows, columns), axis=1)
-        p = (p[:, 1:] if shape[-1] == 1 else p).reshape(shape)
-        return p[:, 0] if one else p
+        return (p[:, 1:] if shape[-1] == 1 else p).reshape(shape)
 
     def _fit_questions(
         self, logits: Any, y: Any, features: Any, from_logits: bool, weight: Any
@@ -240,13 +237,16 @@ class ClassifierRecalibrator:
             )
         return None
 
-    def _check_columns(self, name: str, count: int | None) -> None:
-        fitted = self._columns[name]
-        if fitted is not None and count != fitted:
-            raise ValueError(
-                f"`{name}` must have {fitted} columns, as in `fit`. "
-                f"Received: {count or 'none'}"
-            )
+    def _check_columns(self, *inputs: Any) -> None:
+        for (name, fitted), x in zip(
+            self._columns.items(), inputs, strict=True
+        ):
+            count = None if x is None else x.shape[-1]
+            if fitted is not None and count != fitted:
+                raise ValueError(
+                    f"`{name}` must have {fitted} columns, as in `fit`. "
+                    f"Received: {count or 'none'}"
+                )
 
 
 def scores(logits: Array, labels: Array, weight: Array) -> dict[str, float]:

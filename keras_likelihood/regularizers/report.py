@@ -26,25 +26,15 @@ def adaptive_weights(model: keras.Layer) -> list[Any]:
     ]
 
 
-def prune(model: keras.Layer, threshold: float | None = None) -> dict[str, int]:
+def prune(model: keras.Layer) -> dict[str, int]:
     """Sets the weights that adaptive regularizers have switched off to zero.
 
-    Args:
-        model: a model or layer, changed in place.
-        threshold: largest absolute value that is set to zero, `>= 0`. The
-            default, `None`, asks each regularizer (`switched_off`).
-
-    Returns:
-        `{path of the weight: number of zeros it now has}`.
+    Returns `{path of the weight: number of zeros it now has}`.
     """
-    if threshold is not None and not threshold >= 0:
-        raise ValueError(f"`threshold` must be >= 0. Received: {threshold}")
     zeros = {}
     for weight in adaptive_weights(model):
         value = ops.convert_to_numpy(weight)
-        off = np.abs(value) <= (threshold or 0)
-        if threshold is None:
-            off = weight.regularizer.switched_off(value)
+        off = weight.regularizer.switched_off(value)
         value = np.where(off, np.zeros_like(value), value)
         weight.assign(value)
         zeros[weight.path] = int(np.sum(value == 0))

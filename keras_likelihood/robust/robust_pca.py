@@ -190,14 +190,11 @@ class RobustPCA(
         self.explained_variance_ratio_ = variance / total
         return self
 
-    def _along(self, x: Array) -> Array:
-        return (x - self.mean_) @ self.components_.T
-
     def transform(self, X: Any) -> np.ndarray:  # noqa: N803
         """Coordinates in the subspace, `(n, n_components)`."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype="float64", reset=False)  # noqa: N806
-        return self._along(X)
+        return (X - self.mean_) @ self.components_.T
 
     def inverse_transform(self, X: Array) -> np.ndarray:  # noqa: N803
         """Points of the subspace with the coordinates X, `(n, d)`."""

@@ -70,7 +70,7 @@ def test_a_constant_column_that_changes_is_an_outlier(constant, tmp_path):
 
 def test_ordinary_columns_get_mean_zero_and_deviation_one():
     x = table()
-    z, excess = standardise(x, **measure(x))
+    z, excess = standardise(x, measure(x))
     expected = (x - x.mean(axis=0)) / x.std(axis=0)
     np.testing.assert_allclose(z, expected, rtol=1e-6, atol=1e-7)
     assert not excess.any()
@@ -88,7 +88,7 @@ def test_any_finite_column_stays_finite(column):
     x = np.array(column)[:, None]
     found = measure(x)
     assert found["kept"].all()
-    z, excess = standardise(x, **found)
+    z, excess = standardise(x, found)
     assert np.isfinite(z).all() and z.std() > 0.1
     assert np.isfinite(excess).all()
 

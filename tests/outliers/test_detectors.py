@@ -188,7 +188,7 @@ def test_marginals_are_densities(rng):
     z = np.column_stack([rng.normal(size=2000), rng.standard_t(1, 2000)])
     tables = fit_marginals(z[:, :1])
     at = np.linspace(-3, 3, 601)[:, None]
-    density = np.exp(-surprise(at, **tables))
+    density = np.exp(-surprise(at, tables))
     np.testing.assert_allclose(
         density, np.exp(-(at[:, 0] ** 2) / 2) / np.sqrt(2 * np.pi), atol=0.05
     )
@@ -196,7 +196,7 @@ def test_marginals_are_densities(rng):
     # One far value does not widen the kernels of the others.
     tables = fit_marginals(z)
     at = np.array([[0.0, 0.0], [0.0, 50.0]])
-    near, far = surprise(at, **tables)
+    near, far = surprise(at, tables)
     assert far > near + 4
 
 

@@ -37,13 +37,6 @@ def test_prune_zeroes_what_is_switched_off(model):
     )
 
 
-def test_prune_by_a_threshold(model):
-    (zeros,) = regularizers.prune(model, threshold=0.5).values()
-    assert zeros == 8
-    with pytest.raises(ValueError, match="`threshold` must be >= 0"):
-        regularizers.prune(model, threshold=-1.0)
-
-
 def test_only_adaptive_weights_are_listed(model):
     (weight,) = regularizers.adaptive_weights(model)
     assert weight is model.layers[0].kernel
