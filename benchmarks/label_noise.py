@@ -77,7 +77,7 @@ def load(name, kind, seed):
         order = np.random.default_rng(seed).permutation(len(x))
         (x, x_test), (y, y_test) = (np.split(a[order], [1400]) for a in (x, y))
     else:
-        (x, y), (x_test, y_test) = get_data.cifar(name)
+        (x, y), (x_test, y_test) = get_data.labelled_images(name)
         y, y_test = (a.astype("int32").ravel() for a in (y, y_test))
     if kind in PEOPLE:
         with np.load(get_data.folder() / "labels" / "cifar10n.npz") as file:

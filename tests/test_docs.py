@@ -313,11 +313,11 @@ def test_the_index_the_sections_and_the_readme_agree():
     yes, partly, no, none = map(verdicts.count, ("yes", "partly", "no", "none"))
     words = " ".join(page.split())
     assert (
-        f"Of {len(verdicts)} claims, {yes} are reproduced, {partly} are "
-        f"reproduced in part, {no} are not reproduced and {none} are open."
+        f"Of {len(verdicts)} claims, {yes} are reproduced, {partly} in part "
+        f"and {no} not; still open: {none}."
     ) in words
     readme = " ".join((ROOT / "README.md").read_text().split())
     assert (
-        f"{yes} of {len(verdicts)}, {partly} more in part, {no} not, and "
-        f"{none} are open."
+        f"{yes} of {len(verdicts)}, {partly} more in part, {no} not; still "
+        f"open: {none}."
     ) in readme

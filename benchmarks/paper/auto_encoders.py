@@ -11,7 +11,7 @@ norm 1, the shape is an affine sigmoid in [0, 3] and the scale a softplus. The
 paper does not give the rest; it is taken from Barron (2019), whose study the
 paper repeats: Adam at 1e-3, batches of 64, a shape that starts in the middle of
 its range. `isolated` stops the gradient of shape and scale at the decoder's
-features. Data parameters follow the RMSProp of TensorFlow 1.15, whose mean
+features. `TensorFlow 1` follows the RMSProp of TensorFlow 1.15, whose mean
 square starts at one.
 
 The error is the squared error of a held-out face's reconstruction, summed over
@@ -25,6 +25,7 @@ import keras
 import numpy as np
 from get_data import celeba
 from keras import layers
+from recipe import TENSORFLOW_1
 from results import Mosaic, mean_and_error, parallel, parser, record
 
 import keras_likelihood as kl
@@ -38,9 +39,11 @@ ROWS = {
     PLAIN: ("normal", None),
     "global 1x1x1": ("global", "scalar"),
     "data 1x1x1": ("data", "scalar"),
+    "data 1x1x1, TensorFlow 1": ("data, TensorFlow 1", "scalar"),
     "predicted 1x1x1": ("predicted", "scalar"),
     "global HxWxC": ("global", "element"),
     "data HxWxC": ("data", "element"),
+    "data HxWxC, TensorFlow 1": ("data, TensorFlow 1", "element"),
     SHOWN: ("predicted", "element"),
     "isolated HxWxC": ("isolated", "element"),
 }
@@ -110,9 +113,10 @@ def build(row, size, count):
     """A compiled VAE and its data parameters."""
     kind, dimension = ROWS[row]
     inputs, data, head = keras.Input((size, size, 3)), {}, layers.Conv2D(3, 1)
-    if kind == "data":
+    if kind.startswith("data"):
+        options = TENSORFLOW_1 if "TensorFlow" in kind else {}
         optimizer = kl.data_parameters.SparseRMSProp(
-            RATE * MULTIPLIER, epsilon=1e-10, initial_mean_square=1.0
+            RATE * MULTIPLIER, **options
         )
         data = {
             name: kl.DataParameter(

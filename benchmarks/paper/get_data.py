@@ -4,11 +4,17 @@
 
 lists the files of the folder with their keys and sources, and downloads the
 regression sets that are missing from OpenML (this needs pandas and a network).
-The sets of ODDS are at https://odds.cs.stonybrook.edu, and the logits are those
-of trained networks. What is not there is taken from TensorFlow Datasets if that
-has it, under the name in `TFDS`, and packages, network and disk allow.
+The sets of ODDS are at https://odds.cs.stonybrook.edu. What is not there is
+taken from TensorFlow Datasets if that has it, under the name in `TFDS`, and
+packages, network and disk allow.
+
+    python benchmarks/paper/get_data.py ResNet50 cifar100
+
+trains a network as in the appendix of the paper and writes its logits
+(`DenseNet121`; `cifar10`, `svhn`). Meant for a GPU.
 """
 
+import argparse
 import io
 import os
 import pathlib
@@ -37,11 +43,11 @@ CLASSIFIERS = {
 }
 """The classifiers: name in the tables and name of the file of logits."""
 
-
 TFDS = {
     "images/cifar10_jpeg90.npz": "cifar10",
+    "images/cifar100_jpeg90.npz": "cifar100",
+    "images/svhn_jpeg90.npz": "svhn_cropped",
     "images/celeba10k_89x109_jpeg.npz": "celeb_a",
-    "regression/wine_red.npz": "wine_quality/red",
 }
 """Names in TensorFlow Datasets of some of the files."""
 
@@ -57,9 +63,7 @@ def folder() -> pathlib.Path:
 
 
 def local(file: str) -> pathlib.Path | None:
-    """The path of a file; `None` if TensorFlow Datasets is to be asked."""
-    if file not in TFDS:
-        return folder() / file
+    """The path of a file of images; `None` if it is not there."""
     path = pathlib.Path(os.environ.get("KERAS_LIKELIHOOD_DATA", ""), file)
     return path if path.is_file() else None
 
@@ -91,7 +95,8 @@ def regression(name: str, *, seed: int, rows: int | None = None):
     Returns:
         `(x, y), (x_test, y_test)`, float32, y of shape `(n, 1)`.
     """
-    x, y = _regression_arrays(f"regression/{name}.npz")
+    with np.load(folder() / "regression" / f"{name}.npz") as file:
+        x, y = file["X"].astype("float64"), file["y"].astype("float64")
     order = np.random.default_rng(seed).permutation(len(y))[:rows]
     cut = round(0.8 * len(order))
     train, test = order[:cut], order[cut:]
@@ -104,23 +109,13 @@ def regression(name: str, *, seed: int, rows: int | None = None):
     return (x[train], y[train]), (x[test], y[test])
 
 
-def _regression_arrays(file):
-    path = local(file)
-    if path is None:
-        rows = list(from_tfds(file, "train"))
-        x = [[v for _, v in sorted(row["features"].items())] for row in rows]
-        return np.array(x, "float64"), np.array([r["quality"] for r in rows])
-    with np.load(path) as arrays:
-        return arrays["X"].astype("float64"), arrays["y"].astype("float64")
-
-
 def logits(name: str) -> dict:
     """Logits, labels and, where there are any, features of a classifier."""
     with np.load(folder() / "logits" / f"{name}.npz") as file:
         return {key: file[key] for key in file.files}
 
 
-def cifar(name: str = "cifar10"):
+def labelled_images(name: str):
     """`(x_train, y_train), (x_test, y_test)`, images as uint8."""
     name = f"images/{name}_jpeg90.npz"
     path = local(name)
@@ -174,6 +169,7 @@ OPENML = {
     "fried": ("fried", 1, "Y"),
     "kin8nm": ("kin8nm", 1, "y"),
     "soil": ("visualizing_soil", 1, "track"),
+    "wine_red": ("wine-quality-red", 1, "class"),
 }
 """Name, version and target of regression sets in OpenML."""
 
@@ -195,7 +191,39 @@ def download(name, path):
     np.savez(path, X=codes.drop(columns=target), y=codes[target])
 
 
+def write_logits(network, name, epochs=300):
+    """Trains a network of `keras.applications`; the last rows are for val."""
+    import keras
+
+    (x, y), (x_test, y_test) = labelled_images(name)
+    make = getattr(keras.applications, network)
+    model = make(
+        weights=None,
+        input_shape=x.shape[1:],
+        classes=int(y.max()) + 1,
+        classifier_activation=None,
+    )
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(1e-4, beta_2=0.99), loss=loss)
+    cut = len(x) * 9 // 10
+    model.fit(x[:cut] / 255, y[:cut], batch_size=512, epochs=epochs, verbose=2)
+    both = keras.Model(model.input, [model.layers[-2].output, model.output])
+    arrays = {"y_val": y[cut:], "y_test": y_test}
+    for part, images in (("val", x[cut:]), ("test", x_test)):
+        features, scores = both.predict(images / 255, batch_size=512)
+        arrays[f"features_{part}"] = features.astype("float16")
+        arrays[f"logits_{part}"] = scores
+    path = folder() / "logits" / f"{name}_{network.lower()}.npz"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(path, **arrays)
+
+
 def main():
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("network", nargs="*", metavar="NETWORK IMAGES")
+    if names := options.parse_args().network:
+        write_logits(*names)
+        return
     files = {f"regression/{n}.npz": "X, y" for n in REGRESSION.values()}
     keys = "logits_val, y_val, logits_test, y_test, features_val, features_test"
     files |= {f"logits/{name}.npz": keys for name in CLASSIFIERS.values()}

@@ -4,8 +4,7 @@
 
 One hidden layer of growing width, with a predicted scale, on a small
 synthetic set (Friedman's first function): calibration error on training and
-on test data, and on test data after the scale was recalibrated by one factor
-on a validation set.
+on test data.
 """
 
 import keras
@@ -17,7 +16,7 @@ from sklearn.datasets import make_friedman1
 import keras_likelihood as kl
 
 WIDTHS, SEEDS = (2, 4, 8, 16, 32, 64, 128, 256), 5
-COLUMNS = ["CAL, training", "CAL, test", "CAL, test, recalibrated"]
+COLUMNS = ["CAL, training", "CAL, test"]
 
 
 def make_study(seed, examples):
@@ -43,36 +42,21 @@ def train(x, y, widths, steps):
     return model
 
 
-def cal(normal, y):
-    values = keras.ops.convert_to_numpy(normal.cdf(y))
-    return kl.metrics.functions.calibration_error(np.clip(values, 0, 1))
+def cal(output, y):
+    mean, scale = output
+    values = kl.likelihoods.Normal(mean, scale=scale).cdf(y)
+    values = np.clip(keras.ops.convert_to_numpy(values), 0, 1)
+    return kl.metrics.functions.calibration_error(values)
 
 
 def study(seed, widths, steps):
-    """CAL on training, test and recalibrated test data, by width."""
+    """CAL on training and test data, by width."""
     keras.utils.set_random_seed(seed)
     x, y = make_study(seed, 200)
-    x_val, y_val = make_study(1000 + seed, 200)
     x_test, y_test = make_study(2000 + seed, 2000)
     model = train(x, y, widths, steps)
-    rows = []
-    for key in (outputs := model(x)):
-        (mean, scale), (val, val_scale), (test, test_scale) = (
-            [keras.ops.convert_to_numpy(v) for v in part[key]]
-            for part in (outputs, model(x_val), model(x_test))
-        )
-        scaling = kl.recalibration.regression.GlobalRescaling().fit_arrays(
-            val[:, 0], y_val[:, 0], scale=val_scale[:, 0]
-        )
-        better = scaling.calibrate(test[:, 0], scale=test_scale[:, 0])
-        rows.append(
-            [
-                cal(kl.likelihoods.Normal(mean, scale=scale), y),
-                cal(kl.likelihoods.Normal(test, scale=test_scale), y_test),
-                cal(better, y_test.reshape(better.prediction.shape)),
-            ]
-        )
-    return rows
+    pairs = [(model(x), y), (model(x_test), y_test)]
+    return [[cal(part[key], z) for part, z in pairs] for key in pairs[0][0]]
 
 
 def draw(widths, means):

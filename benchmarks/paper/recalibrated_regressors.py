@@ -7,11 +7,8 @@ trained on 60 % of a set, recalibrated on 20 % and tested on 20 %. GS learns one
 scale again, LS a linear map and DS a network with one hidden layer of 10 units
 from the last hidden layer to a scale. All are trained by the paper's recipe
 (`recipe.py`), the seeds side by side. `perfect` is the expected CAL of a
-perfectly calibrated model with as many test rows. Seconds are those of a fit of
-all seeds, compilation included.
+perfectly calibrated model with as many test rows.
 """
-
-import time
 
 import keras
 import numpy as np
@@ -47,15 +44,13 @@ def fit_base(x, y, steps):
 
 
 def fit_scale(method, prediction, features, y, steps):
-    """A function from features to scales, and the seconds of its fit."""
-    begin = time.perf_counter()
+    """A function from features to scales."""
     shapes = [(len(v), None, v.shape[-1]) for v in (prediction, features)]
     inputs = [keras.Input(batch_shape=shape) for shape in shapes]
     scale = scale_of(method, inputs[1])
     rows = Repeated((prediction, features), y, steps)
     train(inputs, (inputs[0], scale), rows)
-    seconds = time.perf_counter() - begin
-    return as_arrays(keras.Model(inputs[1], scale)), seconds
+    return as_arrays(keras.Model(inputs[1], scale))
 
 
 def as_arrays(model):
@@ -65,7 +60,7 @@ def as_arrays(model):
 
 
 def study(name, seeds, steps):
-    """CAL and NLL by method and seed, and the seconds of the fits."""
+    """CAL and NLL by method and seed."""
     keras.utils.clear_session()
     keras.utils.set_random_seed(0)
     splits = [regression(name, seed=s) for s in range(seeds)]
@@ -78,9 +73,9 @@ def study(name, seeds, steps):
     val, scale_val, f_val = base(x[:, cut:])
     test, scale_test, f_test = base(x_test)
     y_val = y[:, cut:]
-    scales, seconds = {"Uncalibrated": scale_test}, {}
+    scales = {"Uncalibrated": scale_test}
     for method in ("GS", "LS", "DS"):
-        scale, seconds[method] = fit_scale(method, val, f_val, y_val, steps)
+        scale = fit_scale(method, val, f_val, y_val, steps)
         scales[method] = scale(f_test)
     found = {
         name: list(map(measures, test, scale, y_test))
@@ -88,7 +83,7 @@ def study(name, seeds, steps):
     }
     arrays = val, scale_val, y_val, test, scale_test, y_test
     found["Isotonic"] = list(map(isotonic, *arrays))
-    return {"scores": found, "seconds": seconds, "rows": len(y_test[0])}
+    return {"scores": found, "rows": len(y_test[0])}
 
 
 def cal(values):
@@ -129,12 +124,7 @@ def main():
         row.append(np.sum(levels * (1 - levels)) / every[key]["rows"])
         if "errors" in table:
             table["errors"][key].append(None)
-    seconds = {
-        "columns": ["GS", "LS", "DS"],
-        "rows": {k: list(one["seconds"].values()) for k, one in every.items()},
-    }
-    data = {"seeds": seeds, "each_seed": every}
-    data["tables"] = {"cal": table, "seconds": seconds}
+    data = {"seeds": seeds, "each_seed": every, "tables": {"cal": table}}
     record("recalibrated_regressors", data, quick=options.quick)
 
 

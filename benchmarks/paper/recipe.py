@@ -21,6 +21,8 @@ import keras_likelihood as kl
 RATE, STEPS, UNITS = 1e-3, 3000, 10
 POSITIVE = kl.constraints.ShiftedSoftplus(0.01)
 """The paper's map of scales, which is 1 at 0."""
+TENSORFLOW_1 = {"epsilon": 1e-10, "initial_mean_square": 1.0}
+"""Of the RMSProp of data parameters."""
 STEPS_PER_CALL = 1 if keras.backend.backend() == "torch" else 50
 
 

@@ -5,8 +5,8 @@
 A temperature is predicted from the features of a ResNet-50 on CIFAR-100,
 trained on the validation set and evaluated on the test set, with the
 temperature constrained by shifted softplus functions of different offsets and
-by the exponential, at several step sizes, with the features as they are and
-with batch normalisation of them.
+by the exponential, at several step sizes, with and without normalisation of
+the features.
 """
 
 import keras
@@ -24,10 +24,9 @@ CONSTRAINTS = {
     "offset 1": kl.constraints.ShiftedSoftplus(1.0),
 }
 STUDIES = {
-    "rate 1e-4": (1e-4, None),
-    "rate 1e-3": (1e-3, None),
-    "rate 1e-2": (1e-2, None),
-    "rate 1e-3, normalised": (1e-3, "batch"),
+    f"rate {rate}, {normalize or 'no'} normalisation": (rate, normalize)
+    for normalize in (None, "batch", "layer")
+    for rate in (1e-4, 1e-3, 1e-2)
 }
 
 
@@ -99,12 +98,12 @@ def describe(values):
 
 def draw(curves):
     plt = pyplot()
-    figure, axes = plt.subplots(1, 4, figsize=(WIDTH, 3.8), sharey=True)
-    for axis, (title, values) in zip(axes, curves.items(), strict=False):
+    figure, axes = plt.subplots(3, 3, figsize=(WIDTH, 8), sharey=True)
+    for axis, (title, values) in zip(axes.flat, curves.items(), strict=False):
         axis.plot(values, label=list(CONSTRAINTS))
         axis.set(title=title, xlabel="epoch", ylim=(2.5, 6))
-    axes[0].set(ylabel="test NLL")
-    names = axes[0].get_legend_handles_labels()
+    axes[0, 0].set(ylabel="test NLL")
+    names = axes[0, 0].get_legend_handles_labels()
     figure.legend(*names, ncols=len(CONSTRAINTS), loc=BELOW)
     return figure
 
