@@ -16,8 +16,7 @@ from keras_likelihood.likelihoods.checks import (
 )
 from keras_likelihood.reading import ModelGraph, stock_models
 from keras_likelihood.reading.endings import PROBABILITIES, kind_of
-from keras_likelihood.reading.graphs import ClassifierGraph
-from keras_likelihood.reading.model_graph import predicted_of
+from keras_likelihood.reading.graphs import ClassifierGraph, predicted_of
 
 __all__ = ["LastLayerLaplace"]
 

@@ -11,17 +11,20 @@ from keras_likelihood.auditing.audit import audit
 from keras_likelihood.backend.types import Array
 from keras_likelihood.commands import files
 from keras_likelihood.commands.audit import shown, worst_examples
-from keras_likelihood.commands.calibration_data import task_of_model
 from keras_likelihood.commands.detect import as_cells, strangest_rows
 from keras_likelihood.commands.outputs import shell, shell_on_data, unused
-from keras_likelihood.commands.recalibrate import gain, score_cells
+from keras_likelihood.commands.recalibrate import (
+    gain,
+    score_cells,
+    task_of_model,
+)
 from keras_likelihood.commands.tasks import Task
 from keras_likelihood.diagnosis import diagnose
 from keras_likelihood.pages.charts import histogram, reliability
 from keras_likelihood.pages.examples import show_inputs
 from keras_likelihood.pages.page import VERDICTS, Part, Table, write_page
 from keras_likelihood.tables.columns import middle_and_spread
-from keras_likelihood.tables.missing import fill_missing, filled_names
+from keras_likelihood.tables.number_table import fill_missing, filled_names
 
 FEWEST = 20
 """Smallest number of examples."""

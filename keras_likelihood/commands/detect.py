@@ -12,7 +12,7 @@ from keras_likelihood.commands.console import callback
 from keras_likelihood.commands.options import DETECTORS
 from keras_likelihood.tables.csv_files import write_csv
 from keras_likelihood.tables.number_table import NumberTable
-from keras_likelihood.tables.table_files import is_text_table
+from keras_likelihood.tables.reading import is_text_table
 
 
 def run(args: argparse.Namespace) -> None:

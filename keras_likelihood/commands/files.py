@@ -12,7 +12,7 @@ from keras_likelihood.backend.files import Path
 from keras_likelihood.backend.types import Array
 from keras_likelihood.tables.columns import as_numbers, as_words, refuse_nan
 from keras_likelihood.tables.number_table import NumberTable
-from keras_likelihood.tables.table_files import is_text_table
+from keras_likelihood.tables.reading import is_text_table
 
 
 class CommandError(Exception):

@@ -9,8 +9,7 @@ from keras_likelihood.backend.types import Array
 from keras_likelihood.commands import outputs
 from keras_likelihood.commands.files import UsageError
 from keras_likelihood.tables.columns import as_texts, is_numeric
-from keras_likelihood.tables.reading import read_file
-from keras_likelihood.tables.table_files import check_target, open_table
+from keras_likelihood.tables.reading import check_target, open_table, read_file
 
 
 def run(args: argparse.Namespace) -> None:

@@ -13,17 +13,17 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
-from keras_likelihood.tables.table_files import is_text_table
+from keras_likelihood.tables.reading import is_text_table
 
 
 @dataclasses.dataclass
 class Command:
     """What the command line shows and checks of a command.
 
-    `options` maps each option to its help text, and `settings` has other
-    arguments of `add_argument`, by the name of the option without dashes.
-    `outputs` are the options that name files to write. Functions of the parsed
-    arguments return `defaults` for them, and the `suffix` of `--output`.
+    `options` maps each option to its help text, and `settings` has arguments of
+    `add_argument` that differ from those in other commands. `outputs` are the
+    options that name files to write. Functions of the parsed arguments return
+    `defaults` for them, and the `suffix` of `--output`.
     """
 
     help: str
@@ -48,8 +48,7 @@ class Command:
         )
         common = parser.add_argument_group("options of every command")
         for option, words in {**self.options, **_EVERY_COMMAND}.items():
-            setting = _SETTINGS.get(option, {})
-            setting = self.settings.get(option.strip("-"), setting)
+            setting = {**_SETTINGS, **self.settings}.get(option, {})
             group = common if option in _EVERY_COMMAND else parser
             words += " (default: %(default)s)" * ("default" in setting)
             group.add_argument(option, help=words, **setting)
@@ -79,6 +78,8 @@ _EVERY_COMMAND = {
     "--traceback": "show the traceback of an error",
     "--force": "overwrite existing outputs",
 }
+DETECTORS = {"pca": "PCAScale", "autoencoder": "AutoencoderScale"}
+RECALIBRATORS = ["global", "linear", "features", "deep", "vector", "matrix"]
 _FLAG = {"action": "store_true"}
 _SETTINGS: dict[str, dict[str, Any]] = {
     **dict.fromkeys(_EVERY_COMMAND, _FLAG),
@@ -87,6 +88,12 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "--data": {"required": True},
     "--epochs": {"type": _number(int, 1)},
     "--seed": {"type": _number(int, 0), "default": 0},
+    "--members": {"type": _number(int, 2), "default": 8},
+    "--coverage": {"type": _number(float, 0.01, 0.999), "default": 0.9},
+    "--method": {"default": "auto", "choices": ["auto", *RECALIBRATORS]},
+    "--change-classes": _FLAG,
+    "--detector": {"default": "pca", "choices": list(DETECTORS)},
+    "--contamination": {"type": _number(float, 1e-6, 0.5), "default": 0.1},
 }
 _TASK = {
     "--task": "kind of target (default: detected from the model and the data)"
@@ -107,9 +114,6 @@ def data_suffix(path: str) -> str:
     """The suffix of corrected data, which have the format of the data."""
     return ".csv" if is_text_table(path) else ".npz"
 
-
-DETECTORS = {"pca": "PCAScale", "autoencoder": "AutoencoderScale"}
-RECALIBRATORS = ["global", "linear", "features", "deep", "vector", "matrix"]
 
 COMMANDS = {
     "fit": Command(
@@ -133,10 +137,7 @@ COMMANDS = {
             "number of rows)",
             "--seed": "random seed",
         },
-        {
-            "output": {"default": "model.keras"},
-            "members": {"type": _number(int, 2), "default": 8},
-        },
+        {"--output": {"default": "model.keras"}},
         outputs=("output", "report"),
         defaults=lambda a: {
             "report": str(pathlib.Path(a.output).with_suffix(".html"))
@@ -157,7 +158,6 @@ COMMANDS = {
             "--coverage": "share of targets inside the intervals or sets, from "
             "0.01 to 0.999",
         },
-        {"coverage": {"type": _number(float, 0.01, 0.999), "default": 0.9}},
         defaults=_beside_data(".predictions.csv"),
     ),
     "checkup": Command(
@@ -177,7 +177,7 @@ COMMANDS = {
             "--output": "the page",
             **_DATA,
         },
-        {"output": {"default": "checkup.html"}},
+        {"--output": {"default": "checkup.html"}},
     ),
     "recalibrate": Command(
         "make the probabilities or intervals of a model reliable",
@@ -203,11 +203,7 @@ COMMANDS = {
             "--features": "name of the layer whose output is used as features",
             **_DATA,
         },
-        {
-            "model": {"nargs": "?"},
-            "method": {"default": "auto", "choices": ["auto", *RECALIBRATORS]},
-            "change-classes": _FLAG,
-        },
+        {"model": {"nargs": "?"}},
         # The suffix must match the content. No suffix is added.
         suffix=lambda a: ".keras" if a.model else ".npz",
     ),
@@ -239,7 +235,7 @@ COMMANDS = {
         },
         {
             "model": {"nargs": "?"},
-            "top": {"type": _number(int, 1), "default": 100},
+            "--top": {"type": _number(int, 1), "default": 100},
         },
         outputs=("output", "issues"),
         defaults=lambda a: {
@@ -263,14 +259,7 @@ COMMANDS = {
             "--seed": "random seed",
             "--top": "number of rows to print",
         },
-        {
-            "detector": {"default": "pca", "choices": list(DETECTORS)},
-            "contamination": {
-                "type": _number(float, 1e-6, 0.5),
-                "default": 0.1,
-            },
-            "top": {"type": _number(int, 0), "default": 10},
-        },
+        {"--top": {"type": _number(int, 0), "default": 10}},
         outputs=("output", "save", "page"),
         defaults=_beside_data(".scores.csv"),
     ),

@@ -11,7 +11,7 @@ from typing import Any
 
 from keras_likelihood.commands.files import UsageError, regular_file
 from keras_likelihood.commands.options import COMMANDS
-from keras_likelihood.tables.table_files import (
+from keras_likelihood.tables.reading import (
     check_target,
     is_text_table,
     open_table,

@@ -18,8 +18,8 @@ Data: TypeAlias = dict[str, Any]
 """The outputs `own` of a model, `y`, and `features` or `None`."""
 Columns: TypeAlias = dict[str, Array]
 """What every row shows of the calibration, such as its NLL, `(n,)` each."""
-Point: TypeAlias = tuple[str, float, float, int]
-"""Name, expected and observed share, and number of rows."""
+Point: TypeAlias = dict[str, Any]
+"""Name, expected and observed share, and count of rows."""
 
 
 class Task:
@@ -164,12 +164,10 @@ class Task:
             return {k: float(score(result)) for k, score in self.scores.items()}
         return dict.fromkeys(self.scores, float("nan"))
 
-    def curve(self, method: str) -> list[dict[str, Any]]:
+    def curve(self, method: str) -> list[Point]:
         """Points of the reliability diagram."""
-        names = ("name", "expected", "observed", "count")
         result = self._result(method)
-        points = self._points(result) if result else []
-        return [dict(zip(names, point, strict=True)) for point in points]
+        return self._points(result) if result else []
 
     def gap_by_chance(self) -> float:
         """95 % quantile of the gap of perfectly calibrated models."""
@@ -177,6 +175,11 @@ class Task:
         gap = self.scores[self.gap]
         gaps = [gap(self._by_chance(random)) for _ in range(100)]
         return float(np.quantile(gaps, 0.95))
+
+
+def _point(name: str, expected: float, observed: float, count: float) -> Point:
+    named = {"name": name, "expected": expected, "observed": observed}
+    return {**named, "count": int(count)}
 
 
 def _part(data: Data, rows: Array) -> Data:
@@ -238,7 +241,7 @@ class ClassifierTask(Task):
         points = []
         for predicted, share, size in np.transpose(bins).tolist():
             low = 10 * min(int(predicted * _BINS), _BINS - 1)
-            points.append((f"{low}-{low + 10} %", predicted, share, int(size)))
+            points.append(_point(f"{low}-{low + 10} %", predicted, share, size))
         return points
 
     def _by_chance(self, random: np.random.Generator) -> Columns:
@@ -296,10 +299,9 @@ class RegressorTask(Task):
         return {name: np.ravel(values) for name, values in columns.items()}
 
     def _points(self, of: Columns) -> list[Point]:
-        cdf, levels = of["cdf"], [at / 10 for at in range(1, 10)]
-        inside = [functions.interval_coverage(cdf, p) for p in levels]
-        pairs = zip(levels, inside, strict=True)
-        return [(f"{p:.0%}", p, q, len(cdf)) for p, q in pairs]
+        levels = [(at / 10, of["cdf"]) for at in range(1, 10)]
+        inside = functions.interval_coverage
+        return [_point(f"{p:.0%}", p, inside(v, p), len(v)) for p, v in levels]
 
     def _by_chance(self, random: np.random.Generator) -> Columns:
         return {"cdf": random.random(len(self.judged_on["y"]))}

@@ -1,13 +1,13 @@
-"""Tables in files as numbers."""
+"""Tables as numbers without missing values."""
+
+from typing import Any
 
 import numpy as np
 
 from keras_likelihood.backend.files import Path
 from keras_likelihood.backend.types import Array
 from keras_likelihood.tables.columns import learn_column, notes_of
-from keras_likelihood.tables.missing import fill_missing, filled_names
-from keras_likelihood.tables.reading import read_file
-from keras_likelihood.tables.table_files import check_target
+from keras_likelihood.tables.reading import check_target, read_file
 
 
 class NumberTable:
@@ -67,3 +67,43 @@ class NumberTable:
     def filled(self) -> tuple[Array, list[str]]:
         """`x` and `names`, with missing values filled and indicated."""
         return fill_missing(self.x), filled_names(self.x, self.names)
+
+
+def fill_missing(x: Any) -> Array:
+    """Fills the missing values (NaN) of a table.
+
+    A missing value becomes the median of its column. For each column with
+    missing values an indicator column is added at the end, 1 where the value
+    is missing and 0 elsewhere, because missingness may be informative.
+
+    >>> x = np.array([[1.0, 5.0], [3.0, np.nan], [4.0, 7.0]])
+    >>> kl.auditing.fill_missing(x)
+    array([[1., 5., 0.],
+           [3., 6., 1.],
+           [4., 7., 0.]])
+
+    Args:
+        x: `(n, features)`. Arrays of other shapes are returned unchanged.
+
+    Returns:
+        `(n, features + columns with missing values)`.
+    """
+    table: Array = np.asarray(x)
+    missing = _missing(table)
+    if not missing.any():
+        return table
+    # An empty column has no median.
+    middle = np.nanmedian(np.where(missing.all(axis=0), 0, table), axis=0)
+    filled = np.where(missing, middle, table)
+    return np.column_stack([filled, missing[:, missing.any(axis=0)]])
+
+
+def filled_names(x: Any, names: list[str]) -> list[str]:
+    """Names of the columns that `fill_missing` returns."""
+    some = np.flatnonzero(_missing(x).any(axis=0))
+    return [*names, *(f"{names[at]} is missing" for at in some)]
+
+
+def _missing(x: Array) -> Array:
+    is_table = x.ndim == 2 and x.dtype.kind == "f"
+    return np.isnan(x) if is_table else np.zeros((1, 1), bool)

@@ -24,7 +24,7 @@ from keras_likelihood.likelihoods.checks import (
     check_seed,
 )
 from keras_likelihood.reading import load_model
-from keras_likelihood.reading.model_graph import full_precision
+from keras_likelihood.reading.graphs import full_precision
 from keras_likelihood.tables import columns
 from keras_likelihood.tables import reading as tables
 from keras_likelihood.tables.table_features import TableFeatures, features_of
