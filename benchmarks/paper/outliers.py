@@ -31,6 +31,8 @@ SETTINGS = {
     )
 }
 """Hidden units of the scale, and units of the code by columns."""
+PEERS = """OCSVM IForest CBLOF AutoEncoder MCD HBOS KNN COPOD VAE PCA ABOD
+FeatureBagging LOF""".split()
 
 
 def branch(name, inputs, head, share):
@@ -95,14 +97,12 @@ def read(key):
 
 
 def peers(sets):
-    """Median AUC over the sets of the stored detectors, and of each set."""
+    """Stored AUCs of the paper's other detectors on the sets."""
     path = FOLDER.parent / "results" / "outliers_odds.json"
     stored = json.loads(path.read_text())
-    ours = "Auto", "AutoencoderScale", "PCAScale"
     return {
-        name: [float(np.mean(found[key]["auc"])) for key in sets]
-        for name, found in stored.items()
-        if not name.startswith(("Auto ", *ours[1:])) and name != ours[0]
+        name: [float(np.mean(stored[name][key]["auc"])) for key in sets]
+        for name in PEERS
     }
 
 

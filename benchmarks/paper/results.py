@@ -20,8 +20,7 @@ from importlib.metadata import version
 
 import numpy as np
 
-HERE = pathlib.Path(__file__).resolve().parent
-FOLDER = HERE.parents[1] / "docs" / "paper"
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "docs" / "paper"
 LARGEST_PICTURE = 150_000
 WIDTH = 9.6
 """Inches of the widest figures: more, and letters are small on the page."""
