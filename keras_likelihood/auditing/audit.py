@@ -126,9 +126,8 @@ def _classes(reading: Reading, task: str | None) -> int | None:
     one = issubclass(likelihood, Softmax) or shape[-1] == 1
     if len(shape) != 2 or not one:
         raise ValueError(
-            "An audit of labels needs one label per example: logits "
-            "(n, classes), or (n, 1) for binary labels. Multi-label outputs "
-            "are not supported. Audit one output at a time. "
+            "An audit of labels needs outputs (n, classes) or (n, 1). "
+            "Multi-label outputs are not supported. "
             f"Received: {name} of shape {shape}"
         )
     return max(int(shape[1]), 2)

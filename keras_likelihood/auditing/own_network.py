@@ -72,9 +72,8 @@ def train_for_audit(
     if not fits or np.abs(x.astype("float64")).max() > LARGEST:
         raise ValueError(
             "Without a model, `x` must be an array of numbers up to "
-            f"{LARGEST:g}: a table (n, features) or images (n, height, width) "
-            f"or (n, height, width, channels). Received: {type(x).__name__} of "
-            f"shape {np.shape(x)}"
+            f"{LARGEST:g}, a table or images. "
+            f"Received: {type(x).__name__} of shape {np.shape(x)}"
         )
     n, check = len(x), check_argument
     epochs = int(np.clip(VISITS // n, *EPOCHS)) if epochs is None else epochs
@@ -157,10 +156,9 @@ def _as_classes(y: Array, classes: int | None) -> tuple[Array, int]:
     labels = as_labels(y, (len(y), classes))
     if not 2 <= classes <= len(y) or (labels == labels[0]).all():
         raise ValueError(
-            "An audit needs labels of at least two classes, which are numbered "
-            "from 0, and as many examples as classes. Use task='regression' if "
-            f"the labels are quantities. Received: {len(y)} labels of "
-            f"{classes} classes, the first {labels[0]}"
+            "An audit needs labels of at least two classes, and as many "
+            "examples as classes. Use task='regression' for quantities. "
+            f"Received: {len(y)} labels of {classes} classes"
         )
     return labels, classes
 

@@ -134,9 +134,8 @@ def learned_values(
     if values.ndim == 0 or len(values) != n or not is_valid:
         raise ValueError(
             f"`data_parameter` must have a finite value > 0 for each of the "
-            f"{n} examples. `x` and `y` must be the training data, ordered by "
-            f"index. Received: shape {values.shape}, values from "
-            f"{values.min()} to {values.max()}"
+            f"{n} training examples. Received: shape {values.shape}, values "
+            f"from {values.min()} to {values.max()}"
         )
     return None, per_example(values)
 

@@ -46,9 +46,8 @@ def run(args: argparse.Namespace) -> None:
         inputs, labels = len(read["x"]), len(read["y"])
         if inputs != labels or labels < FEWEST:
             raise files.CommandError(
-                f"{path}: a checkup needs at least {FEWEST} examples, and a "
-                f"label or target for each. Received: {inputs} inputs and "
-                f"{labels} labels"
+                f"{path}: a checkup needs at least {FEWEST} examples with "
+                f"labels. Received: {inputs} inputs and {labels} labels"
             )
     console = args.console
     with console.progress("checking up") as on_part:
@@ -189,10 +188,7 @@ def _usual_share(
 def _examples_table(
     title: str, columns: list[str], x: Any, rows: list[list[str]]
 ) -> Table:
-    """A table of examples, with thumbnails or texts if there are any.
-
-    The first column is the number of the example.
-    """
+    """A table of examples by their numbers, with thumbnails or texts."""
     seen = show_inputs(x)
     cells = [seen.cell(int(row[0])) for row in rows]
     if any(cells):

@@ -20,11 +20,7 @@ _NUMBER = re.compile(r"[-+\u2212]?[\d.,]+(e[-+]?\d+)?( ?%)?|-|")
 
 
 class Console:
-    """All commands print through this class: text to stdout, or one JSON.
-
-    Text has colours in a terminal, unless the variable `NO_COLOR` is set, and
-    is plain in a pipe or a file. Progress goes to stderr.
-    """
+    """All commands print through this class: text to stdout, or one JSON."""
 
     def __init__(
         self, command: str, *, as_json: bool = False, quiet: bool = False
@@ -56,10 +52,7 @@ class Console:
         *,
         best: int | None = None,
     ) -> None:
-        """Prints a table, whose row number `best` is marked.
-
-        Columns of numbers are aligned to the right.
-        """
+        """Prints a table, whose row number `best` is marked."""
         if self._is_silent:
             return
         cells = [list(columns), *([printable(c) for c in row] for row in rows)]
@@ -86,11 +79,7 @@ class Console:
 
     @contextlib.contextmanager
     def progress(self, text: str, after: float = 2.0) -> Iterator[Progress]:
-        """Yields a function that shows the progress of a long command.
-
-        A terminal shows one line, which is updated. Elsewhere about ten lines
-        are printed. Nothing is printed in the first `after` seconds.
-        """
+        """Yields a function that shows the progress, after some seconds."""
         begun, shown = time.monotonic(), 0.0
         first: tuple[float, float] | None = None
         is_terminal = sys.stderr.isatty()
@@ -142,10 +131,8 @@ def callback(on_epoch: Progress) -> Any:
 
 
 def printable(text: str) -> str:
-    """Replaces characters that stdout cannot show by question marks.
-
-    Names from files may contain line breaks or terminal control codes.
-    """
+    """Replaces characters that stdout cannot show by question marks."""
+    # Names from files may contain line breaks or terminal control codes.
     text = "".join(c if c.isprintable() else "?" for c in str(text))
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     return text.encode(encoding, "replace").decode(encoding)

@@ -119,9 +119,7 @@ def strangest_rows(
 ) -> list[dict[str, Any]]:
     """The strangest training rows, with the columns that make them strange.
 
-    Each dict has up to three `columns` that are more than three robust
-    `deviations` from the median. If there are none, it has the farthest column,
-    and the combination is strange.
+    Without a column farther than three deviations, the combination is strange.
     """
     scores = detector.decision_scores_
     spread = np.where(detector.kept_, detector.spread_, np.inf)

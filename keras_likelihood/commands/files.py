@@ -63,11 +63,9 @@ def read_examples(
     """Reads inputs `x` and labels `y` from an .npz or a .csv.
 
     With a .csv the result also has the `table`, the `names` of its columns,
-    and `labels`, the names of the classes if they are texts. If the model is
-    from an estimator for tables, the columns may be in any order, the default
-    target is the column that the model does not know, and the result also has
-    the `columns` of the model and the values to show. Without a model, and for
-    such a model, NaN in a table is a missing value.
+    and `labels`, the names of the classes if they are texts. With the model of
+    an estimator for tables it also has the model's `columns` and the values to
+    show. Without a model, and with such a model, NaN is a missing value.
     """
     from keras_likelihood.tables.table_features import takes_missing
 
@@ -82,9 +80,8 @@ def read_examples(
         estimator = tabular.load(model)
         if not hasattr(estimator, "classes_"):
             raise CommandError(
-                f"{args.model}: `fit` has already calibrated this model. Its "
-                "page shows the calibration and the rows that fit worst. Use "
-                "`keras-likelihood predict` for intervals"
+                f"{args.model}: `fit` has already calibrated this model. Use "
+                "its page, and `keras-likelihood predict` for intervals"
             )
         columns = read_file(path)
         names = [column.name for column in estimator.columns_]
@@ -120,10 +117,7 @@ def read_examples(
 def read_model_and_data(
     args: argparse.Namespace,
 ) -> tuple[Any, dict[str, Any], dict[str, Any] | None]:
-    """Reads `--model`, `--data`, and `--test` or `None`.
-
-    The classes and text columns of both files must agree.
-    """
+    """Reads `--model`, `--data`, and `--test` or `None`, which must agree."""
     from keras_likelihood import reading
 
     model = reading.load_model(args.model)

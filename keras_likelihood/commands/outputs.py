@@ -51,10 +51,7 @@ def unused(path: str) -> str:
 
 
 def check_files(args: argparse.Namespace) -> None:
-    """Completes the names of outputs, and checks all files and the target.
-
-    Inputs must exist, outputs are checked by `check_outputs`.
-    """
+    """Completes the names of outputs, and checks all files and the target."""
     command = COMMANDS[args.command]
     for name, path in command.defaults(args).items():
         setattr(args, name, getattr(args, name) or path)
@@ -83,11 +80,7 @@ def check_files(args: argparse.Namespace) -> None:
 def check_outputs(
     outputs: dict[str, Any], inputs: dict[str, Any], force: bool
 ) -> None:
-    """Raises an error if an output cannot or must not be written.
-
-    An output must not be an input or another output, under any name. It must
-    not exist, unless `force` is given, and its folder must be writable.
-    """
+    """Raises an error if an output cannot or must not be written."""
     seen = {k: v for k, v in inputs.items() if v is not None}
     for flag, path in outputs.items():
         if path is not None:

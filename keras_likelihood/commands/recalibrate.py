@@ -70,8 +70,7 @@ def load_task(args: argparse.Namespace) -> Task:
         )
         if needed != received:
             raise files.CommandError(
-                f"{args.test} must have the arrays of {args.data}, with the "
-                "same shapes after the first axis: "
+                f"{args.test} must have the arrays of {args.data}, with shapes "
                 f"{needed}. Received: {received}"
             )
     if "logits" not in val:
@@ -130,10 +129,9 @@ def _is_regressor(model: Any, x: Array, y: Array, task: str | None) -> bool:
         return reading.is_real
     raise files.CommandError(
         "The model must be a classifier, or a regressor with a `LocationScale` "
-        "likelihood, such as normal. For other regressors use "
-        "`kl.conformal.ConformalIntervals`. A model written by `fit` is "
-        "already calibrated: use `keras-likelihood predict`. "
-        f"Received: {reading.likelihood.name()}"
+        "likelihood, such as normal. For others use "
+        "`kl.conformal.ConformalIntervals`. A model of `fit` is already "
+        f"calibrated. Received: {reading.likelihood.name()}"
     )
 
 

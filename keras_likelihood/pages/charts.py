@@ -138,10 +138,7 @@ def histogram(
 def reliability(
     curves: dict[str, list[dict[str, Any]]], expected: str, observed: str
 ) -> Markup:
-    """A reliability diagram; `curves` maps CSS classes to lists of dicts.
-
-    With several curves there is a legend of the classes.
-    """
+    """A reliability diagram; `curves` maps CSS classes to lists of dicts."""
     label = f"{observed} against {expected}"
     quarters = {tick: f"{tick:.0%}" for tick in (0, 0.25, 0.5, 0.75, 1)}
     unit, names, size = (0, 1), (expected, observed), (400, 380)

@@ -58,10 +58,7 @@ def write_page(
     scripts: Sequence[str] = (),
     **values: Any,
 ) -> None:
-    """Writes a page from a template.
-
-    The folder is created if it does not exist. Scripts share one scope.
-    """
+    """Writes a page from a template. Scripts share one scope."""
     script = "\n".join(map(_read, scripts))
     values |= {"title": str(title), "verdicts": VERDICTS}
     values["style"] = _read("page.css")

@@ -28,10 +28,7 @@ _SIZES = ("classes", "components", "hidden", "knots", "num_examples", "units")
 def read_arrays(
     path: Path, names: Collection[str] | None = None
 ) -> dict[str, Array]:
-    """The arrays of an `.npz`, by default all.
-
-    Nothing is unpacked before the sizes and headers have been checked.
-    """
+    """The arrays of an `.npz`, by default all, after checks of all sizes."""
     with open_regular(path) as file, reading(path, "an .npz archive"):
         with zipfile.ZipFile(file) as archive:
             _check_sizes(archive, path)
@@ -67,9 +64,8 @@ def _check_sizes(archive: zipfile.ZipFile, path: Path) -> None:
     if unpacked > max(_SMALL, LARGEST_RATIO * size):
         raise FileError(
             f"{os.fspath(path)}: an archive must not unpack to more than "
-            f"{LARGEST_RATIO} times its size. If you trust it, unpack it and "
-            f"save it without compression. Received: {unpacked / 1e6:,.0f} MB "
-            f"in {size / 1e6:,.1f} MB"
+            f"{LARGEST_RATIO} times its size. If you trust it, save it without "
+            f"compression. Received: {unpacked:,} bytes in {size:,}"
         )
 
 

@@ -119,10 +119,7 @@ class ModelGraph:
     def extend(
         self, build: Callable[[], Any], model_class: Any = keras.Model
     ) -> keras.Model:
-        """The copy, with the output that `build` makes from `tensors`.
-
-        The layers of the copy are not trainable.
-        """
+        """The frozen copy, with the output that `build` makes."""
         if self._is_copy:
             below = keras.Model(self.graph.input, [*self.tensors.values()])
             below.trainable = False

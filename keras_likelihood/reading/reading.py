@@ -133,10 +133,8 @@ class Reading:
         if known := {"scale", "temperature"}.intersection(names):
             return known.pop()
         raise ValueError(
-            "The model must have a likelihood with a temperature or a scale, "
-            "for labels or for real targets. "
-            f"Received: {self.likelihood and self.likelihood.name()} with "
-            f"{names}"
+            "The model must have a likelihood with a temperature or a scale. "
+            f"Received: {self.likelihood and self.likelihood.name()}, {names}"
         )
 
     def without_data_parameters(self) -> "Reading":

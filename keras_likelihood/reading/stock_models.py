@@ -93,8 +93,7 @@ def _task(
         # A single output has only two classes.
         return "regression"
     raise ValueError(
-        "Targets that are whole numbers may be classes or quantities, and the "
-        f"linear output of shape {output.shape} fits both. "
-        "Pass `task='classification'` or `task='regression'`. "
-        "Received: task=None"
+        "Whole numbers may be classes or quantities, and the linear output "
+        f"{output.shape} fits both. Pass `task='classification'` or "
+        "`task='regression'`. Received: task=None"
     )

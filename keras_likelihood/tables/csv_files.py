@@ -43,10 +43,7 @@ class CsvFile:
         """Number of the texts that were read as missing values."""
 
     def pieces(self) -> Iterator[tuple[list[str], list[Array]]]:
-        """Yields the names and the cells of each part.
-
-        Columns are float64 if all cells are numbers, otherwise objects.
-        """
+        """Yields the names and the cells of each part: float64, or objects."""
         lines = self.lines()
         if self._has_names:
             next(lines)
@@ -95,10 +92,7 @@ class CsvFile:
         changes: dict[int, str],
         keep: Array,
     ) -> None:
-        """Writes a copy with the rows of the mask `keep`.
-
-        `changes` maps row numbers to new cells of the column `target`.
-        """
+        """Writes the rows of `keep`; `changes` has cells of `target` by row."""
         lines = self.lines()
         place = self.names.index(target)
         coding = self._encoding.removesuffix("-sig")

@@ -11,23 +11,13 @@ from keras_likelihood.tables.reading import check_target, read_file
 
 
 class NumberTable:
-    """A table in a file as numbers.
+    """A table in a file as numbers `x`, `(rows, names)`, NaN if missing.
 
-    Dates are encoded as days since 1970. Texts with at most 20 distinct values
-    are one-hot encoded. A saved index, empty columns and other texts are
-    omitted.
-
-    Args:
-        path: path of a .csv or .parquet file.
-        target: name of the column that is not encoded; "" means the last.
-        cells: the columns of the file by name, if it was read before.
-
-    Attributes:
-        x: float64 `(rows, names)`, NaN for missing cells.
-        names: names of the columns of `x`.
-        y: the cells of the column `target`, or `None`.
-        notes: sentences on the columns that were encoded, filled or omitted.
-        changed: whether columns other than numbers were encoded.
+    Dates are days since 1970, and texts with at most 20 different values are
+    one-hot encoded. Other texts, empty columns and a saved index are omitted;
+    `notes` says which. `y` has the cells of the column `target`, "" for the
+    last. `changed` says whether columns other than numbers were encoded.
+    `cells` are the columns of the file, if it was read before.
     """
 
     def __init__(

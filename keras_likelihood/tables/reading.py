@@ -252,9 +252,8 @@ def _read_batches(
                 batch = (batch,)
             elif not isinstance(batch, tuple) or len(batch) not in (2, 3):
                 raise ValueError(
-                    "A batch must be (X, y) or (X, y, sample_weight), or a "
-                    "table if `target` names a column. Received: a "
-                    f"{type(batch).__name__}"
+                    "A batch must be (X, y) or (X, y, sample_weight), or with "
+                    f"`target` a table. Received: a {type(batch).__name__}"
                 )
             names, cells = read_columns(batch[0])
             beside = len(batch) - 1

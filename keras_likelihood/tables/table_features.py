@@ -162,9 +162,8 @@ def features_of(model: Any) -> TableFeatures:
     found = [v for v in model.layers if isinstance(v, TableFeatures)]
     if len(found) != 1:
         raise ValueError(
-            "The model must have been saved by `kl.tabular.Regressor` or "
-            "`kl.tabular.Classifier`. Received: a "
-            f"{type(model).__name__} with {len(found)} `TableFeatures` layers"
+            "The model must be that of a `Regressor` or `Classifier` of "
+            f"`kl.tabular`. Received: a {type(model).__name__}"
         )
     return found[0]
 

@@ -113,9 +113,8 @@ class TableEstimator(BaseEstimator):
         self.notes_ = columns.notes_of(self.columns_, cells)
         if all(column.kind == "ignored" for column in self.columns_):
             raise ValueError(
-                "A table needs an informative column: one that varies, and is "
-                "not a text that differs in every row. "
-                f"Received: {len(cells)} column(s), none of them informative"
+                "A table needs an informative column, not only constants and "
+                f"texts that differ in every row. Received: {len(cells)} others"
             )
         self._fit_rows(self._encode(cells), y, weight[kept])
         self.held_out_["row"] = np.flatnonzero(kept)[self.held_out_["row"]]
