@@ -72,8 +72,8 @@ def train_for_audit(
     if not fits or np.abs(x.astype("float64")).max() > LARGEST:
         raise ValueError(
             "Without a model, `x` must be an array of numbers up to "
-            f"{LARGEST:g}, a table or images. "
-            f"Received: {type(x).__name__} of shape {np.shape(x)}"
+            f"{LARGEST:g}, a table (n, features) or images (n, height, width, "
+            f"channels). Received: {type(x).__name__} of shape {np.shape(x)}"
         )
     n, check = len(x), check_argument
     epochs = int(np.clip(VISITS // n, *EPOCHS)) if epochs is None else epochs

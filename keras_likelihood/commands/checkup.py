@@ -8,14 +8,13 @@ import numpy as np
 
 from keras_likelihood import outliers
 from keras_likelihood.auditing.audit import audit
-from keras_likelihood.backend.types import Array
 from keras_likelihood.commands import files
 from keras_likelihood.commands.audit import shown, worst_examples
 from keras_likelihood.commands.detect import as_cells, strangest_rows
 from keras_likelihood.commands.outputs import shell, shell_on_data, unused
 from keras_likelihood.commands.recalibrate import (
     gain,
-    score_cells,
+    score_rows,
     task_of_model,
 )
 from keras_likelihood.commands.tasks import Task
@@ -104,22 +103,16 @@ def _calibration(task: Task, args: argparse.Namespace) -> Part:
         f"is judged on {args.test or 'a held-out half of the data'}. "
         f"Recalibration: {', '.join(chosen[:3])}{more}."
     )
-    rows = [[name, *score_cells(task, row)] for name, row in scores.items()]
-    output = unused("calibrated.keras")
-    options = {"test": args.test, "output": output}
+    table = Table(["", *task.scores], score_rows(task, scores))
+    options = {"test": args.test, "output": unused("calibrated.keras")}
+    line = shell_on_data(args, "recalibrate", **options)
     return Part(
         "Calibration",
         summary,
-        [
-            words,
-            Table(["", *task.scores], rows),
-            reliability(curves, *task.axes),
-        ],
+        [words, table, reliability(curves, *task.axes)],
         verdict,
         "recalibrate the model",
-        None
-        if verdict == "good"
-        else shell_on_data(args, "recalibrate", **options),
+        None if verdict == "good" else line,
         {**scores, "by_chance": chance},
     )
 
@@ -200,19 +193,17 @@ def _examples_table(
 def _inputs(data: dict[str, Any], task: Task, args: argparse.Namespace) -> Part:
     """Finds strange inputs."""
     title, command, x = "Strange inputs", None, data["x"]
-    table: Array | None
+    table, source = task.features, "feature of the model"
     if x.ndim == 2 and x.dtype.kind in "biuf" and x.shape[1] <= _WIDEST:
         table, source = fill_missing(x), "column"
         command = shell("detect", args.data, save=unused("detector.zip"))
-    else:
-        table, source = task.features, "feature of the model"
-        table = None if table is None else table.reshape(len(table), -1)
-    if table is None or table.shape[1] > _WIDEST:
+    if table is None or table[0].size > _WIDEST:
         words = (
             "No detector can be fitted: the inputs are not a table, and the "
             "model has no layer of features."
         )
         return Part(title, words, verdict="unknown")
+    table = table.reshape(len(table), -1)
     if not (np.ptp(table, axis=0) > 0).any():
         return Part(title, "All inputs are the same.", verdict="unknown")
     detector = outliers.PCAScale(random_state=0).fit(table)
@@ -249,17 +240,10 @@ def _inputs(data: dict[str, Any], task: Task, args: argparse.Namespace) -> Part:
 
 def _training(model: Any, data: dict[str, Any]) -> Part:
     title = "Diagnosis of the training"
-    x, y = (data[name][:_DIAGNOSED] for name in ("x", "y"))
     try:
-        findings = diagnose(model, x, y)
+        findings = diagnose(model, *(data[k][:_DIAGNOSED] for k in ("x", "y")))
     except ValueError as error:
-        words = str(error)
-        if "likelihood loss" in words:
-            words = (
-                "The model has no likelihood loss of this package, so there "
-                "are no likelihood parameters to check."
-            )
-        return Part(title, words, verdict="unknown")
+        return Part(title, str(error), verdict="unknown")
     if not findings:
         return Part(title, "Nothing suspicious was found.", verdict="good")
     return Part(

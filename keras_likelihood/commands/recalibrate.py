@@ -180,8 +180,8 @@ def _fit_all(task: Task, args: argparse.Namespace) -> dict[str, Scores]:
             scores[name] = {**task.judge(name), "seconds": seconds}
             on_method(number, len(names))
     rows = [
-        [name, *score_cells(task, one), f"{one['seconds']:.2f}"]
-        for name, one in scores.items()
+        [*cells, f"{scores[cells[0]]['seconds']:.2f}"]
+        for cells in score_rows(task, scores)
     ]
     best = int(np.nanargmin([one["NLL"] for one in scores.values()]))
     console.table(["method", *task.scores, "seconds"], rows, best=best)
@@ -193,10 +193,12 @@ def _fit_all(task: Task, args: argparse.Namespace) -> dict[str, Scores]:
     return scores
 
 
-def score_cells(task: Task, scores: Scores) -> list[str]:
-    """The scores of a task as texts for a table."""
-    values = [scores[name] for name in task.scores]
-    return ["-" if np.isnan(value) else f"{value:.4f}" for value in values]
+def score_rows(task: Task, scores: dict[str, Scores]) -> list[list[str]]:
+    """The scores of a task by method, as texts for a table."""
+    return [
+        [name, *(f"{one[v]:.4f}".replace("nan", "-") for v in task.scores)]
+        for name, one in scores.items()
+    ]
 
 
 def gain(task: Task, before: Scores, after: Scores) -> str:
@@ -229,18 +231,14 @@ def _next(args: argparse.Namespace) -> tuple[str, str]:
         load = "keras.models.load_model" if args.model else "numpy.load"
         after = ", after `import keras_likelihood`" * bool(args.model)
         return f"load it in Python{after}:", f"{load}({args.output!r})"
-    test = args.test or pathlib.Path(args.data).with_stem("test").name
-    words, output = (
-        f"evaluate on new data, here {test} (use your own file):",
-        None,
-    )
-    if args.test:
-        suffix = ".keras" if args.model else ".npz"
-        words, output = (
-            "write the result:",
-            outputs.unused(f"calibrated{suffix}"),
-        )
     method = args.method if args.method != "auto" else None
-    options: dict[str, Any] = {"test": test, "method": method, "output": output}
-    options["features"] = args.features
-    return words, outputs.shell_on_data(args, "recalibrate", **options)
+    options = {"method": method, "features": args.features}
+    if args.test:
+        words, test = "write the result:", args.test
+        output = "calibrated.keras" if args.model else "calibrated.npz"
+        options["output"] = outputs.unused(output)
+    else:
+        test = pathlib.Path(args.data).with_stem("test").name
+        words = f"evaluate on new data, here {test} (use your own file):"
+    line = outputs.shell_on_data(args, "recalibrate", test=test, **options)
+    return words, line

@@ -113,8 +113,8 @@ class TableEstimator(BaseEstimator):
         self.notes_ = columns.notes_of(self.columns_, cells)
         if all(column.kind == "ignored" for column in self.columns_):
             raise ValueError(
-                "A table needs an informative column, not only constants and "
-                f"texts that differ in every row. Received: {len(cells)} others"
+                "A table needs an informative column, no constant and no text "
+                f"that differs in every row. Received: {len(cells)} column(s)"
             )
         self._fit_rows(self._encode(cells), y, weight[kept])
         self.held_out_["row"] = np.flatnonzero(kept)[self.held_out_["row"]]
