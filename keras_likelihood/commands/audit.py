@@ -10,7 +10,7 @@ from keras_likelihood import auditing
 from keras_likelihood.auditing.audit import audit
 from keras_likelihood.auditing.page import write_audit
 from keras_likelihood.backend.files import replacing
-from keras_likelihood.commands import files, outputs
+from keras_likelihood.commands import files
 from keras_likelihood.commands.console import callback
 from keras_likelihood.commands.options import data_suffix
 from keras_likelihood.pages.examples import show_inputs
@@ -35,14 +35,14 @@ def run(args: argparse.Namespace) -> None:
         labels = text.decode("utf-8", "replace").splitlines()
     examples = show_inputs(data.get("shown", data["x"]), data.get("names"))
     report = _rank(args, model, data, labels)
-    command = outputs.shell(
+    command = files.shell(
         "audit",
         # A model of a table defines the classes.
         args.model if "shown" in data else None,
         data=args.data,
         target=args.target,
         apply="decisions.csv",
-        output=outputs.unused(f"corrected{data_suffix(args.data)}"),
+        output=files.unused(f"corrected{data_suffix(args.data)}"),
     )
     title = f"Data audit of {pathlib.Path(args.data).name}"
     advice = "This command writes the corrected data:", command
@@ -102,10 +102,10 @@ def _apply(args: argparse.Namespace, data: dict[str, Any]) -> None:
     console.facts({**facts, "data": args.output})
     console.result(corrected=counts["corrected labels"], left_out=left_out)
     console.result(written=args.output)
-    options = {"target": args.target, "output": outputs.unused("audit.html")}
+    options = {"target": args.target, "output": files.unused("audit.html")}
     console.next_step(
         "train on the corrected data, or audit it again:",
-        outputs.shell("audit", data=args.output, **options),
+        files.shell("audit", data=args.output, **options),
     )
 
 

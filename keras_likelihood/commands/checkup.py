@@ -11,7 +11,7 @@ from keras_likelihood.auditing.audit import audit
 from keras_likelihood.commands import files
 from keras_likelihood.commands.audit import shown, worst_examples
 from keras_likelihood.commands.detect import as_cells, strangest_rows
-from keras_likelihood.commands.outputs import shell, shell_on_data, unused
+from keras_likelihood.commands.files import shell, shell_on_data, unused
 from keras_likelihood.commands.recalibrate import (
     gain,
     score_rows,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from keras_likelihood.backend.types import Array
-from keras_likelihood.commands import files, outputs
+from keras_likelihood.commands import files
 from keras_likelihood.commands.console import callback
 from keras_likelihood.commands.options import DETECTORS
 from keras_likelihood.tables.csv_files import write_csv
@@ -72,11 +72,11 @@ def run(args: argparse.Namespace) -> None:
             f"kl.outliers.{name}.load({args.save!r}).decision_function(x)",
         )
         return
-    save = outputs.unused("detector.zip")
+    save = files.unused("detector.zip")
     console.next_step(
         f"look at the rows with outlier = 1 in {args.output}. To score new "
         "rows later, keep the detector:",
-        outputs.shell("detect", args.data, save=save, force=True),
+        files.shell("detect", args.data, save=save, force=True),
     )
 
 

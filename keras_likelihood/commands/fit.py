@@ -6,7 +6,7 @@ from typing import Any
 
 from keras_likelihood.backend.files import replacing
 from keras_likelihood.backend.types import Array
-from keras_likelihood.commands import outputs
+from keras_likelihood.commands import files
 from keras_likelihood.commands.files import UsageError
 from keras_likelihood.tables.columns import as_texts, is_numeric
 from keras_likelihood.tables.reading import check_target, open_table, read_file
@@ -57,11 +57,11 @@ def run(args: argparse.Namespace) -> None:
     scores = {"scores": model.scores_, "likelihood": model.likelihood_.name()}
     console.result(output=args.output, report=args.report, **scores)
     console.result(notes=model.notes_)
-    predictions = outputs.unused("predictions.csv")
+    predictions = files.unused("predictions.csv")
     console.next_step(
         f"open {args.report} in a browser, and predict rows, here of the same "
         "table:",
-        outputs.shell("predict", args.output, args.data, output=predictions),
+        files.shell("predict", args.output, args.data, output=predictions),
     )
 
 

@@ -14,9 +14,8 @@ from typing import Any, NoReturn
 from keras_likelihood.backend.extras import how_to_install
 from keras_likelihood.cli import INTERRUPTED, interrupts
 from keras_likelihood.commands.console import Console, printable
-from keras_likelihood.commands.files import CommandError
+from keras_likelihood.commands.files import CommandError, check_files
 from keras_likelihood.commands.options import COMMANDS
-from keras_likelihood.commands.outputs import check_files
 from keras_likelihood.version import __version__
 
 EXIT_STATUS = """

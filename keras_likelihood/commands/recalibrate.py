@@ -9,7 +9,7 @@ import numpy as np
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.files import replacing
 from keras_likelihood.backend.types import Array
-from keras_likelihood.commands import files, outputs
+from keras_likelihood.commands import files
 from keras_likelihood.commands.tasks import (
     ClassifierTask,
     Data,
@@ -236,9 +236,9 @@ def _next(args: argparse.Namespace) -> tuple[str, str]:
     if args.test:
         words, test = "write the result:", args.test
         output = "calibrated.keras" if args.model else "calibrated.npz"
-        options["output"] = outputs.unused(output)
+        options["output"] = files.unused(output)
     else:
         test = pathlib.Path(args.data).with_stem("test").name
         words = f"evaluate on new data, here {test} (use your own file):"
-    line = outputs.shell_on_data(args, "recalibrate", test=test, **options)
+    line = files.shell_on_data(args, "recalibrate", test=test, **options)
     return words, line

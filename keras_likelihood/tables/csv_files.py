@@ -145,24 +145,24 @@ class CsvFile:
 
 def unique_names(names: list[str], path: Path) -> list[str]:
     """Names in which a second `a` is `a.1`, as in pandas, with a warning."""
-    taken, unique = set(names), list[str]()
-    renamed, seen = [], set[str]()
+    taken, unique = set(names), dict[str, str]()
     for name in names:
+        every = (f"{name}.{i}" for i in itertools.count(1))
         new = name
-        if name in seen:
-            every = (f"{name}.{i}" for i in itertools.count(1))
+        if name in unique:
             new = next(other for other in every if other not in taken)
-            renamed.append(f"`{name}` to `{new}`")
-        seen.add(name)
         taken.add(new)
-        unique.append(new)
+        unique[new] = name
+    renamed = [
+        f"`{old}` to `{new}`" for new, old in unique.items() if old != new
+    ]
     if renamed:
         warnings.warn(
             f"{path}: column names must be unique. Renamed: "
             f"{', '.join(renamed[:20])}",
             stacklevel=2,
         )
-    return unique
+    return list(unique)
 
 
 def write_csv(path: Path, columns: dict[str, Iterable[Any]]) -> None:

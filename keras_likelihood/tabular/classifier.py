@@ -9,7 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 
-from keras_likelihood.auditing.label_issues import find_label_issues
+from keras_likelihood.auditing.report import find_label_issues
 from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.conformal import ConformalClassifier, ConformalSets
 from keras_likelihood.likelihoods import Ordinal, Softmax

@@ -6,8 +6,7 @@ import os
 import pytest
 
 from keras_likelihood.backend.files import replacing
-from keras_likelihood.commands.files import CommandError
-from keras_likelihood.commands.outputs import check_outputs
+from keras_likelihood.commands.files import CommandError, check_outputs
 
 pytestmark = pytest.mark.one_backend
 

@@ -8,7 +8,7 @@ import pytest
 from keras import ops
 
 import keras_likelihood as kl
-from keras_likelihood.auditing.label_issues import true_class_probabilities
+from keras_likelihood.auditing.report import true_class_probabilities
 from keras_likelihood.data_parameters.sparse_rms_prop import SparseSGD
 from keras_likelihood.likelihoods import NoisyLabels, Softmax
 from tests.contracts import as_numpy
