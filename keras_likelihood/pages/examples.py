@@ -9,6 +9,7 @@ import numpy as np
 
 from keras_likelihood.backend.types import Array
 from keras_likelihood.likelihoods.checks import check_argument
+from keras_likelihood.tables.columns import middle_and_spread
 
 HELD_FEATURES = 60
 UNUSUAL = 3.5
@@ -123,14 +124,10 @@ class Rows(Unseen):
             for name, column in zip(names, x.T[:HELD_FEATURES], strict=False)
         ]
         sample = x[:: max(1, len(x) // 20_000)].astype("float64")
-        finite = np.isfinite(sample)
+        finite = [values[np.isfinite(values)] for values in sample.T]
         # An empty column has no median.
-        sample[:, ~finite.any(axis=0)] = 0
-        sample[~np.isfinite(sample)] = np.nan
-        self.middle = np.nanmedian(sample, axis=0)
-        spread = 1.4826 * np.nanmedian(np.abs(sample - self.middle), axis=0)
-        # If most values of a column are equal, its median deviation is 0.
-        self.spread = np.where(spread > 0, spread, np.nanstd(sample, axis=0))
+        units = [middle_and_spread(v) if v.size else (0, 0) for v in finite]
+        self.middle, self.spread = np.transpose(units)
 
     def describe(self, index: int) -> dict[str, Any]:
         row = self.x[index].astype("float64")

@@ -32,18 +32,9 @@ class TableFeatures(keras.Layer):
       other features are then computed from the median.
 
     A category is mapped to one indicator per level and one for unseen levels.
-
-    The layer stores the encoding of the columns, so the file of a model is
-    complete: `kl.tabular.load` restores an estimator for raw rows from it.
-
-    Args:
-        columns: list of dicts with the fields of `columns.Column`.
-        gaps: whether values were missing in training, per column.
-        bins: number of bins per column.
-        about: dict with the settings of the estimator, in JSON types.
-
-    Input: `(batch, columns)`, as returned by `estimator.encode`.
-    Output: `(batch, features)`.
+    `gaps` are the columns with missing values, and `bins` their numbers of
+    bins. `about` has the settings of the estimator, which `kl.tabular.load`
+    restores from the file of a model.
     """
 
     def __init__(
