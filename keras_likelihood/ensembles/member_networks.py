@@ -13,7 +13,6 @@ from keras_likelihood.backend.registration import serializable
 from keras_likelihood.backend.types import Array, Shape, Tensor
 from keras_likelihood.constraints import Softplus
 from keras_likelihood.layers.target_units import centre_and_spread
-from keras_likelihood.likelihoods import Likelihood
 from keras_likelihood.serving import ClassLogits
 
 _SCALE = Softplus(floor=1e-3)
@@ -28,7 +27,7 @@ class MemberNetworks(keras.Layer):
     (Gorishniy, Kotelnikov and Babenko 2024), which also shares weights.
 
     Args:
-        likelihood: a `Likelihood` of one number or of classes, or its name.
+        likelihood: name of a likelihood of one number or of classes.
         members: number of networks.
         classes: number of classes, or `None` for a number.
         hidden: width of each hidden layer.
@@ -41,7 +40,7 @@ class MemberNetworks(keras.Layer):
 
     def __init__(
         self,
-        likelihood: type[Likelihood] | str,
+        likelihood: str,
         members: int,
         *,
         classes: int | None = None,
@@ -184,11 +183,3 @@ class MemberNetworks(keras.Layer):
     def scale_unit(self) -> int:
         """The number of the unit of the head that predicts the scale."""
         return 1 + list(self._constraints).index("scale")
-
-    def get_config(self) -> dict[str, Any]:
-        names = ("members", "classes", "hidden", "seed")
-        return {
-            **super().get_config(),
-            "likelihood": self.likelihood.name(),
-            **{name: getattr(self, name) for name in names},
-        }

@@ -114,45 +114,52 @@ class AutoScaling(ClassifierRecalibrator):
         count = int(np.clip(_FEW_ROWS // len(sample), FOLDS, 10))
         folds = random_folds(used.logits, used.features, count, self.seed)
         candidates = self._candidates(logits.shape[1], rows.features)
-        losses: dict[JointScaling, Array] = {}
-        for temperature in (1.0, np.inf):
-            fixed = GlobalScaling()
-            fixed.parameters_ = {"temperature": temperature}
-            losses[fixed] = softmax_moments(logits, labels, 1 / temperature).nll
+        fixed = {"Unchanged": 1.0, "Uniform": np.inf}
+        losses = {
+            name: softmax_moments(logits, labels, 1 / temperature).nll
+            for name, temperature in fixed.items()
+        }
         tempered = {}
         for source in (None, "all"):
             whole = tempered[source] = TemperedRows(
                 *(z, source, base),
                 floor=1 / (len(labels) + 1),
             )
-            same = [c for c in candidates if c.temperature_from == source]
-            losses |= {c: np.empty(len(labels)) for c in same}
+            same = {
+                name: c
+                for name, c in candidates.items()
+                if c.temperature_from == source
+            }
+            losses |= {name: np.empty(len(labels)) for name in same}
             for held_out in (sample[index] for index in folds):
                 part = whole.part(np.setdiff1d(sample, held_out))
                 rest = z.part(held_out)
-                for c in same:
+                for name, c in same.items():
                     loss = part.losses(c.logit_map, c.strength, rest)
-                    losses[c][held_out] = loss
+                    losses[name][held_out] = loss
         self.cross_validated_nll_ = {
-            _name(scaling): float(
-                np.average(loss[sample], weights=weight[sample])
-            )
-            for scaling, loss in losses.items()
+            name: float(np.average(loss[sample], weights=weight[sample]))
+            for name, loss in losses.items()
         }
         table = np.stack([*losses.values()], axis=1)[sample]
         shares = pool_weights(table, weight[sample])
         shares = np.where(shares < _LEAST_WEIGHT, 0.0, shares)
         shares = shares / shares.sum()
         order = np.argsort(-shares, kind="stable")[: np.count_nonzero(shares)]
-        self._set_members([list(losses)[i] for i in order], shares[order])
-        for member in self.members_:
-            if member in candidates:
-                whole = tempered[member.temperature_from]
-                member._set_parameters(whole, bases)
+        names = [*losses]
+        self.weights_ = {names[i]: float(shares[i]) for i in order}
+        for name in self.weights_.keys() - fixed.keys():
+            whole = tempered[candidates[name].temperature_from]
+            candidates[name]._set_parameters(whole, bases)
+        for name, temperature in fixed.items():
+            candidates[name] = GlobalScaling()
+            candidates[name].parameters_ = {"temperature": temperature}
+        self.members_ = [candidates[name] for name in self.weights_]
         before = scores(logits, labels, weight)["nll"]
         pooled = scores(self._map(logits, rows.features), labels, weight)
         if pooled["nll"] > before:
-            self._set_members([next(iter(losses))], np.ones(1))
+            self.weights_ = {"Unchanged": 1.0}
+            self.members_ = [candidates["Unchanged"]]
         parts = [f"{w:.2f} {name}" for name, w in self.weights_.items()]
         self.parameters_ = {
             "method": " + ".join(parts),
@@ -160,26 +167,26 @@ class AutoScaling(ClassifierRecalibrator):
             "members": [member.parameters_ for member in self.members_],
         }
 
-    def _set_members(self, members: list[JointScaling], shares: Array) -> None:
-        names = map(_name, members)
-        self.members_ = members
-        self.weights_ = dict(zip(names, shares.tolist(), strict=True))
-
     def _candidates(
         self, classes: int, features: Array | None
-    ) -> list[JointScaling]:
+    ) -> dict[str, JointScaling]:
         few = classes <= _MOST_CLASSES and not self.keep_accuracy
-        maps: list[Any] = [(None, 1.0)]
-        if not self.keep_accuracy:
-            maps += [m for m in _MAPS if few or m[0] != "matrix"]
-        candidates = [
-            JointScaling(temperature_from=source, logit_map=name, strength=size)
-            for source in (None, "all")
-            for name, size in maps
-        ]
+        maps: Any = [] if self.keep_accuracy else _MAPS
+        named = {}
+        for source, name in (
+            (None, "GlobalScaling"),
+            ("all", "PredictedTemperature"),
+        ):
+            options: Any = {"temperature_from": source}
+            named[name] = JointScaling(**options)
+            for kind, size in (m for m in maps if few or m[0] != "matrix"):
+                second = f"{kind.title()}Scaling({size:g})"
+                options |= {"logit_map": kind, "strength": size}
+                scaling = JointScaling(**options)
+                named[f"{name}, {second}" if source else second] = scaling
         if features is not None and few:
-            candidates.append(JointScaling(logit_map="features"))
-        return candidates
+            named["FeatureMap"] = JointScaling(logit_map="features")
+        return named
 
     def _map(self, logits: Tensor, features: Tensor | None) -> Tensor:
         pairs = zip(self.members_, self.weights_.values(), strict=True)
@@ -189,20 +196,6 @@ class AutoScaling(ClassifierRecalibrator):
             for member, weight in pairs
         )
         return xp.log(xp.maximum(p, 1e-37))
-
-
-def _name(scaling: JointScaling) -> str:
-    if isinstance(scaling, GlobalScaling):
-        return "Unchanged" if scaling.temperature == 1 else "Uniform"
-    predicted = "PredictedTemperature" if scaling.temperature_from else ""
-    if scaling.logit_map is None:
-        return predicted or "GlobalScaling"
-    name = {
-        "vector": f"VectorScaling({scaling.strength:g})",
-        "matrix": f"MatrixScaling({scaling.strength:g})",
-        "features": "FeatureMap",
-    }[scaling.logit_map]
-    return f"{predicted}, {name}" if predicted else name
 
 
 def pool_weights(losses: Array, weight: Any = 1.0) -> Array:

@@ -185,11 +185,6 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
         self.source = saved.pop("source", np.empty(0)).tobytes().decode()
         super().load_own_variables(saved)
 
-    def count_terms(self, terms: float) -> None:
-        """Sets the number of likelihood terms, unless it was an argument."""
-        if self.num_examples is None:
-            self.terms.assign(terms)
-
     def check_counted(self) -> None:
         """Raises an error if the number of likelihood terms is not known."""
         if self.built and not float(ops.convert_to_numpy(self.terms)) > 0:
@@ -243,9 +238,9 @@ class AdaptiveRegularizer(keras.Layer, keras.regularizers.Regularizer):
 
     def strength(self) -> Array:
         """The factors of `keras.regularizers.L1` or `L2` that equal this."""
-        self._require_built()
+        scale = self.scale()
         terms = float(ops.convert_to_numpy(self.terms))
-        return self.scale() ** -self.order / (self.order * max(terms, 1.0))
+        return scale**-self.order / (self.order * max(terms, 1.0))
 
     def switched_off(self, weight: Tensor) -> Array:
         """Which entries of `weight` are off, a boolean array of its shape."""

@@ -38,12 +38,10 @@ class HeldOutSlopes:
         # `model.variables` does not include the losses' parameters.
         every = [*model.trainable_variables, *model.non_trainable_variables]
         self._others = [v for v in every if id(v) not in own]
-        self._shapes = [tuple(w.regularizer.log_scale.shape) for w in weights]
-        self._shapes += 2 * [(len(weights),)]
         zeros = [np.zeros(v.shape, "float32") for v in weights]
         self._means: Any = [zeros, zeros]
         self._batches: Iterator[Any] = iter(())
-        self._latest: Tensor = None
+        self._latest: Any = None
         self._run: Any = compiled(self._update)
 
     def use_rows(self, rows: Rows) -> None:
@@ -76,15 +74,14 @@ class HeldOutSlopes:
         self._latest, self._means = self._run(*arguments, rows)
         if before is None:
             return None
-        ends = np.cumsum([*map(math.prod, self._shapes)])[:-1]
-        parts = np.split(to_float64(before), ends)
-        *slopes, freedom, precision = map(np.reshape, parts, self._shapes)
-        return slopes, freedom, precision
+        slopes, *curvatures = before
+        freedom, precision = map(to_float64, curvatures)
+        return [*map(to_float64, slopes)], freedom, precision
 
     def _update(
         self, values: list[Any], others: list[Any], means: Any, rows: Any
-    ) -> tuple[Tensor, Any]:
-        """The results in one vector, and the running means."""
+    ) -> tuple[Any, Any]:
+        """The results of `measure`, and the running means."""
 
         def with_values(*values: Tensor) -> Any:
             fixed = map(ops.stop_gradient, others)
@@ -106,7 +103,7 @@ class HeldOutSlopes:
 
     def _summarized(
         self, values: list[Any], gradients: list[Any], means: Any
-    ) -> tuple[Tensor, Any]:
+    ) -> tuple[Any, Any]:
         gradients = [ops.cast(g, "float32") for g in gradients]
         # Half precision may overflow.
         finite = [ops.isfinite(ops.sum(g)) for g in gradients]
@@ -118,14 +115,15 @@ class HeldOutSlopes:
             ]
             for old, new in zip(means, (gradients, squares), strict=True)
         )
-        results, freedom, precision = [], [], []
+        slopes, freedom, precision = [], [], []
         for i, weight in enumerate(self._weights):
             prior, value = weight.regularizer, ops.cast(values[i], "float32")
             matters = ops.cast(size_matters(gradients[i], value), "float32")
             product = first[i] * prior.prior_gradient(value) * matters
-            is_whole = tuple(product.shape) == self._shapes[i]
+            shape = tuple(prior.log_scale.shape)
+            is_whole = tuple(product.shape) == shape
             product = product if is_whole else ops.sum(product)
-            results.append(ops.reshape(product, (-1,)))
+            slopes.append(ops.reshape(product, shape))
             # The variance of a mean over terms is the curvature of one term
             # divided by their number.
             factor = prior.terms * (self._size * self._terms_per_row)
@@ -135,8 +133,8 @@ class HeldOutSlopes:
             )
             freedom.append(ops.sum(share))
             precision.append(ops.mean(curvature))
-        results += [ops.stack(freedom), ops.stack(precision)]
-        return ops.concatenate(results), [first, second]
+        curvatures = ops.stack(freedom), ops.stack(precision)
+        return (slopes, *curvatures), [first, second]
 
 
 def size_matters(gradient: Tensor, weight: Tensor) -> Tensor:

@@ -172,8 +172,9 @@ class LearnScales(keras.callbacks.Callback):
         per_row = terms_per_row(model, readable) if readable else 1.0
         if self._rows and (count := self._rows.count(steps)):
             terms = count * per_row * parts_of_data()
-            for weight in weights:
-                weight.regularizer.count_terms(terms)
+            for prior in (weight.regularizer for weight in weights):
+                if prior.num_examples is None:
+                    prior.terms.assign(terms)
         learns = model, getattr(model, "loss", None), *weights
         if [*map(id, learns)] != [*map(id, self._learns)]:
             self._learns, self._weights, self._due = learns, weights, 0

@@ -182,7 +182,7 @@ class TableEstimator(BaseEstimator):
         settings = training.Settings(len(y), self.epochs)
         features = TableFeatures.learn(self.columns_, x, random)
         networks = MemberNetworks(
-            self.likelihood_,
+            self.likelihood_.name(),
             members,
             classes=classes,
             hidden=settings.hidden,
