@@ -41,8 +41,7 @@ def check_finite(model: Any, x: Array, outputs: list[Any]) -> Iterator[Finding]:
         "Remove or fill them."
         if first.startswith(("inputs", "targets"))
         else "Build a new model: NaN weights do not recover. Lower the "
-        "learning rate, standardise inputs and targets, or set the "
-        "optimizer's `clipnorm`.",
+        "learning rate, standardise the data, or set `clipnorm`.",
     )
 
 
@@ -81,12 +80,10 @@ def check_targets(output: Any) -> Iterator[Finding]:
         yield Finding(
             "unscaled_targets",
             f"The targets{output.title} are not standardised, but heads start "
-            "at prediction 0 and scale 1. Much of the training is spent on "
-            "reaching the range of the targets.",
+            "at prediction 0 and scale 1.",
             evidence,
             "Call `model.adapt(y)` before `fit` if the model ends in a head. "
-            "Otherwise train on `(y - y.mean()) / y.std()` and transform "
-            "predictions and scales back.",
+            "Otherwise train on `(y - y.mean()) / y.std()`.",
         )
 
 
@@ -112,8 +109,8 @@ def check_labels(output: Any) -> Iterator[Finding]:
             "received": np.unique(y[wrong])[:5].tolist(),
             "examples": sorted({*np.nonzero(wrong)[0].tolist()})[:10],
         },
-        "Number the classes from 0, give the model one output per class, and "
-        "remove examples without a label (or give them weight 0).",
+        "Number the classes from 0, with one output each, and give examples "
+        "without a label weight 0.",
     )
 
 
@@ -158,9 +155,8 @@ def check_outliers(output: Any) -> Iterator[Finding]:
             "median_nll": float(np.median(nll)),
             "examples": worst[:10].tolist(),
         },
-        "Look at these examples first. If they are right, use heavier tails: "
-        "`StudentTLoss` or `RobustRhoLoss`. If some labels may be wrong, use "
-        "`kl.audit` or a `kl.DataParameter`."
+        "Look at these examples first, with `kl.audit`. If they are right, "
+        "use heavier tails: `StudentTLoss` or `RobustRhoLoss`."
         if output.is_real
         else "Look at these labels first. `kl.audit` shows them on a page. "
         "With a `kl.DataParameter`, wrong labels get a high temperature.",

@@ -64,9 +64,8 @@ def _check_layer(
             f"The {name}{output.title} belongs to the loss, and this model "
             "does not train its loss, so it keeps its initial value.",
             evidence,
-            "Make the model a `kl.LikelihoodModel` (or "
-            "`kl.LikelihoodModel.from_model(model)`) and compile again, or "
-            f"set the {name} to a number.",
+            "Compile `kl.LikelihoodModel.from_model(model)`, or set the "
+            f"{name} to a number.",
         )
     else:
         yield Finding(
@@ -102,9 +101,8 @@ def _never_moved(name: str, evidence: dict[str, int | float]) -> Finding:
         f"The {name} is exactly at its initial value after training: no "
         "gradient reaches it.",
         evidence,
-        "Check that the loss uses it: it must not be an argument of the loss, "
-        "and the head must be the output of the model. If the learning rate "
-        "is tiny, raise it or `learning_rate_multiplier`.",
+        "It must not be an argument of the loss, and the head must be the "
+        "output of the model. If the learning rate is tiny, raise it.",
     )
 
 
@@ -121,8 +119,7 @@ def _check_rows(name: str, data: Any, steps: int) -> Iterator[Finding]:
             f"{share:.0%} of the examples still have the initial {name}: they "
             "were never in a batch, or have weight zero.",
             evidence,
-            "Train for a whole epoch, and check that `num_examples` and the "
-            "index given to `kl.indexed` are those of the training set.",
+            "Train for a whole epoch, and check `num_examples` and the index.",
         )
 
 
@@ -165,8 +162,7 @@ def _collapsed(output: Any, parameter: Any) -> Finding | None:
     return Finding(
         "collapsed_scale",
         f"The scale{output.title} has collapsed: {share:.0%} of the values "
-        "are at the lower end of their range or below a thousandth of the "
-        "targets' spread, so the loss can fall without bound.",
+        "are near zero, so the loss can fall without bound.",
         {
             "median_scale": float(np.median(parameter.values)),
             "floor": float(parameter.constraint.low * parameter.unit),
@@ -174,10 +170,9 @@ def _collapsed(output: Any, parameter: Any) -> Finding | None:
             "target_sd": spread,
         },
         "If the median error is equally small, the model reproduces the "
-        "targets: look for a copy of the target among the inputs, for "
-        "memorised examples (regularize, stop earlier) or for targets in too "
-        "large a unit (standardise them). Otherwise use `NormalLoss(beta=0.5)`"
-        ", `weight_decay=`, or a constraint with a higher floor.",
+        "targets: look for a copy of them among the inputs, regularize, or "
+        "standardise targets in too large a unit. Otherwise use "
+        "`NormalLoss(beta=0.5)` or a constraint with a higher floor.",
     )
 
 
@@ -217,9 +212,8 @@ def _ran_away(output: Any, parameter: Any) -> Finding | None:
         f"The {parameter.name}{output.title} has grown to {median:.3g}, more "
         f"than a hundred times its natural size.",
         {"median": median, "natural_size": float(unit)},
-        "Lower the learning rate or `learning_rate_multiplier`, "
-        "standardise the features (`normalize='layer'` in the head), and "
-        "prefer a softplus constraint to `Exp`.",
+        "Lower the learning rate, standardise the features "
+        "(`normalize='layer'` in the head), and prefer softplus to `Exp`.",
     )
 
 
@@ -284,10 +278,9 @@ def check_mean(
         return
     yield Finding(
         "neglected_mean",
-        f"The predicted scale{output.title} treats errors as noise that the "
-        "prediction could avoid: if the last layer is refitted by least "
-        f"squares, the squared error on held-out examples is {share:.0%} "
-        "smaller.",
+        f"The predicted scale{output.title} treats avoidable errors as noise: "
+        "a refit of the last layer by least squares has a squared error on "
+        f"held-out examples that is {share:.0%} smaller.",
         {
             "share": share,
             "standard_error": float(spread / total),

@@ -228,7 +228,9 @@ class ClassifierGraph(ModelGraph):
         """
 
         def build() -> Tensor:
-            z, x = self.tensors["logits"], self.tensors.get("features")
+            # In mixed precision this casts the logits to float32.
+            z = keras.layers.Identity()(self.tensors["logits"])
+            x = self.tensors.get("features")
             columns = ops.split(z, len(maps), -1) if len(maps) > 1 else [z]
             pairs = zip(maps, columns, strict=True)
             parts = [_calibrated_logits(*pair, x) for pair in pairs]

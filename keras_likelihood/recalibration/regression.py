@@ -189,12 +189,13 @@ class RegressorRecalibrator:
         """Adds the `network` of a predicted scale to `parameters_`."""
 
     def _relative(self, x: Any) -> Any:
-        """The relative scale, of every row if it is predicted."""
+        """The relative scale, of every row of `x` if it is predicted."""
         p = self.parameters_
         if "network" not in p:
             return p["relative_scale"]
         predicted = network.predicted_parameter(x, p["network"], _OFFSET)
-        return p["relative_scale"] * predicted[:, 0]
+        predicted = predicted[:, 0] if isinstance(x, np.ndarray) else predicted
+        return p["relative_scale"] * predicted
 
     def calibrate(
         self, prediction: Any, *, scale: Any = None, features: Any = None
@@ -234,12 +235,9 @@ class RegressorRecalibrator:
         # This casts the prediction to float32.
         prediction = keras.layers.Identity(name="location")(graph.prediction)
         scale = as_tensor(prediction, graph.values["scale"], "unit_scale")
-        if "network" in p:
-            x = graph.tensors["features"]
-            relative = network.predicted_parameter(x, p["network"], _OFFSET)
-            scale = keras.layers.Multiply(name="relative")([scale, relative])
-        factor = p["relative_scale"] * p["factor"]
-        scale = keras.layers.Rescaling(factor, name="factor")(scale)
+        # So does this with the scale.
+        scale = keras.layers.Rescaling(p["factor"], name="factor")(scale)
+        scale = scale * self._relative(graph.tensors.get("features"))
         values = {**graph.values, **p, "scale": scale}
         keep = LikelihoodPrediction(kind.name(), name="prediction")
         outputs = [keep(prediction)]

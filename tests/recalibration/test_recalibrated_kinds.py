@@ -171,6 +171,11 @@ def test_outputs_stay_float32_under_mixed_precision(mixed_precision, tmp_path):
     fitted.model.save(tmp_path / "calibrated.keras")
     loaded = keras.models.load_model(tmp_path / "calibrated.keras")
     assert loaded.predict(x, verbose=0).dtype == np.float32
+    model = kinds.make("functional", 3, "linear")
+    fitted = GlobalScaling().fit(model, x, y, from_logits=True)
+    expected = fitted.calibrate(np.float32(model.predict(x, verbose=0)))
+    found = fitted.model.predict(x, verbose=0)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
     model = kinds.make("functional", 1, "linear")
     for method in (regression.GlobalRescaling, regression.LinearRescaling):
         found = method().fit(model, x, y + 0.5).model.predict(x, verbose=0)
