@@ -3,9 +3,15 @@
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.types import Array, Tensor
+
+
+def library_of(x: Tensor) -> Any:
+    """NumPy for arrays, `keras.ops` for tensors."""
+    return np if isinstance(x, np.ndarray) else ops
 
 
 def clip(x: Tensor, low: Any, high: Any) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any, Self
 import keras
 import numpy as np
 
+from keras_likelihood.backend.operations import library_of
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.backend.types import Array
 from keras_likelihood.conformal.scores import (
@@ -34,7 +35,7 @@ def class_scores(p: Any, score: str, slack: float = 0.0) -> Any:
     Sums run from the least probable class up, because the largest probability
     may be 1. Scores are reduced by `slack`, a relative rounding error of `p`.
     """
-    xp, is_numpy = _library_of(p), isinstance(p, np.ndarray)
+    xp, is_numpy = library_of(p), isinstance(p, np.ndarray)
     if score == "lac":
         tiny = float(np.finfo("float32").tiny)
         return -xp.log(xp.maximum(p, tiny)) - slack
@@ -48,10 +49,6 @@ def class_scores(p: Any, score: str, slack: float = 0.0) -> Any:
     return xp.take_along_axis(scores, xp.argsort(order, axis=-1), axis=-1)
 
 
-def _library_of(p: Any) -> Any:
-    return np if isinstance(p, np.ndarray) else keras.ops
-
-
 def prediction_sets(
     p: Any, scores: CalibrationScores, coverage: float, groups: Any = None
 ) -> Any:
@@ -60,7 +57,7 @@ def prediction_sets(
     The probabilities, an array or a tensor, may be of class 1 only. Scores are
     reduced by the rounding error of `p`, so equal inputs get equal sets.
     """
-    xp, settings = _library_of(p), scores.settings
+    xp, settings = library_of(p), scores.settings
     p = p[:, None] if len(p.shape) == 1 else p
     p = xp.concatenate([1 - p, p], axis=-1) if p.shape[-1] == 1 else p
     count = p.shape[0]

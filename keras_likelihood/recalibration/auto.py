@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax as softmax_of
 
+from keras_likelihood.backend.operations import library_of
 from keras_likelihood.backend.threads import one_blas_thread
 from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.recalibration.classifier import (
@@ -15,7 +16,6 @@ from keras_likelihood.recalibration.inputs import (
     FOLDS,
     SOURCES,
     Rows,
-    library_of,
     log_softmax,
     random_folds,
     raw_columns,

@@ -2,12 +2,12 @@
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Any
 
 import keras
 import numpy as np
 from scipy import special
 
+from keras_likelihood.backend.operations import library_of
 from keras_likelihood.backend.types import Array, Tensor
 
 
@@ -158,11 +158,6 @@ def standardised(
     """
     bases = {name: FeatureBasis(x, weight) for name, x in raw.items()}
     return bases, {name: bases[name](x) for name, x in raw.items()}
-
-
-def library_of(x: Tensor) -> Any:
-    """NumPy for arrays, `keras.ops` for tensors."""
-    return np if isinstance(x, np.ndarray) else keras.ops
 
 
 def log_softmax(z: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_likelihood.backend.operations import library_of
 from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.reading.targets import check_fitted
@@ -15,7 +16,6 @@ from keras_likelihood.recalibration.inputs import (
     SOURCES,
     FeatureBasis,
     Rows,
-    library_of,
     log_softmax,
     raw_columns,
     standardised,
