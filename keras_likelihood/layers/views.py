@@ -37,6 +37,12 @@ class TwoViews(keras.Layer):
     def __init__(self, weak: Any, strong: Any, **kwargs: Any) -> None:
         super().__init__(**{"dtype": "float32", **kwargs})
         self.weak, self.strong = weak, strong
+        # Keras marks layers that move pixels as impossible to compile. On JAX
+        # they can be, and with one mark the whole model would run eagerly.
+        if keras.backend.backend() == "jax":
+            for view in (weak, strong):
+                for layer in getattr(view, "layers", [view]):
+                    layer.supports_jit = True
 
     def build(self, input_shape: Shape) -> None:
         for layer in (self.weak, self.strong):
