@@ -90,6 +90,7 @@ paper: $(VENV)/installed-test $(VENV)/installed-jax
 	for study in $(PAPER); do \
 		KERAS_BACKEND=jax $(BIN)/python $$study || exit 1; \
 	done
+	KERAS_BACKEND=jax $(BIN)/python benchmarks/paper/corrupted_images.py --digits
 	$(BIN)/python benchmarks/tables_of_pages.py
 
 # Wheel and sdist: their contents, their metadata, and the wheel alone in an

@@ -26,7 +26,7 @@ import numpy as np
 from get_data import celeba
 from keras import layers
 from recipe import TENSORFLOW_1
-from results import Mosaic, mean_and_error, parallel, parser, record
+from results import mean_and_error, parallel, parser, record
 
 import keras_likelihood as kl
 
@@ -172,18 +172,17 @@ def study(row, seed, size, images, epochs):
     for name, values in zip(START, outputs[1:], strict=False):
         result[name] = np.quantile(values, [outside, 1 - outside]).tolist()
     if row == SHOWN and seed == 0:
-        result["maps"] = maps(held[:10], *(part[:10] for part in outputs))
+        result["maps"] = [held[:6], *(part[:6] for part in outputs)]
     return result
 
 
-def maps(held, decoded, shape, scale):
-    """Faces, reconstructions, shapes and scales, each map to its range."""
-    rows = [held, decoded]
-    for values in (shape, np.log(scale)):
-        gray = values.mean(axis=-1, keepdims=True).repeat(3, axis=-1)
-        low, high = np.quantile(gray, [0.02, 0.98])
-        rows.append((gray - low) / (high - low + 1e-9))
-    return (255 * np.clip(rows, 0, 1)).astype("uint8").tolist()
+def draw(held, decoded, shape, scale):
+    """Faces, reconstructions, shapes and scales."""
+    scale = np.log10(scale)
+    return kl.plots.plot_parameter_maps(
+        {"shape": shape.mean(axis=-1), "log10 scale": scale.mean(axis=-1)},
+        {"face": held, "prediction": decoded.clip(0, 1)},
+    )
 
 
 def cost(row, size, images):
@@ -211,7 +210,7 @@ def main():
             strict=True,
         )
     )
-    shown = np.array(every[SHOWN, 0].pop("maps")) / 255
+    figures = {"maps": draw(*every[SHOWN, 0].pop("maps"))}
     results = {row: [every[row, s] for s in range(seeds)] for row in ROWS}
     errors = {
         row: [[one["error"]] for one in found] for row, found in results.items()
@@ -239,8 +238,6 @@ def main():
         "errors": table,
         "ranges": {"columns": columns, "rows": ranges},
     }
-    titles = ("face", "prediction", "shape", "scale")
-    figures = {"maps": Mosaic([list(row) for row in shown], titles)}
     record("auto_encoders", data, figures, quick=options.quick)
 
 

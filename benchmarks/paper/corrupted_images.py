@@ -22,17 +22,16 @@ import numpy as np
 from get_data import labelled_images
 from keras import layers
 from recipe import TENSORFLOW_1
-from results import Mosaic, mean_and_error, parallel, parser, record
+from results import mean_and_error, parallel, parser, record
 from scipy.stats import spearmanr
 from sklearn.datasets import load_digits
 from sklearn.metrics import average_precision_score
 
 import keras_likelihood as kl
 
-SHARE, SHOWN, RATE = 0.1, 12, 0.05
+SHARE, RATE = 0.1, 0.05
 KINDS = ("wrong label", "noise", "two images")
 METHODS = ("predicted", "data", "data, TensorFlow 1", "loss, no temperature")
-TITLES = ("lowest\ntemperature", "highest\ntemperature")
 LOOKS = ("blurry", "dark", "difficult")
 
 
@@ -120,7 +119,7 @@ def study(name, kind, seed, images, epochs):
 
 
 def audit(name, seed, images, epochs):
-    """Rank correlations of the temperature, and images by temperature."""
+    """Rank correlations of the temperature, and the figure of extremes."""
     keras.utils.set_random_seed(seed)
     x, y = read(name, images)
     temperature = train(x, y, "predicted", epochs)
@@ -128,8 +127,8 @@ def audit(name, seed, images, epochs):
     sharpness = np.abs(np.diff(gray)).mean(axis=(1, 2))
     loss = train(x, y, METHODS[-1], epochs)
     looks = (-sharpness, -gray.mean(axis=(1, 2)), loss)
-    found = [float(spearmanr(temperature, look)[0]) for look in looks]
-    return found, np.argsort(temperature)
+    correlations = [spearmanr(temperature, look)[0] for look in looks]
+    return correlations, kl.plots.plot_extremes(x, temperature)
 
 
 def main():
@@ -148,11 +147,10 @@ def main():
     if options.audit:
         name, result = options.audit, f"audit_{options.audit}"
         tasks = [(name, seed, images, epochs) for seed in range(seeds)]
-        found, (order, *_) = zip(*parallel(audit, tasks), strict=True)
-        x, _ = read(name, images)
-        rows = [x[order[:SHOWN]], x[order[::-1][:SHOWN]]]
-        figures["extremes"] = Mosaic(rows, TITLES)
-        title, columns, values = "looks", list(LOOKS), {name: found}
+        results = parallel(audit, tasks)
+        figures["extremes"] = results[0][1]
+        title, columns = "looks", list(LOOKS)
+        values = {name: [correlations for correlations, _ in results]}
     else:
         keys = [(kind, seed) for kind in kinds for seed in range(seeds)]
         tasks = [(name, *key, images, epochs) for key in keys]

@@ -41,34 +41,6 @@ def parser(description: str) -> argparse.ArgumentParser:
     return made
 
 
-class Mosaic:
-    """Rows of pictures with titles, saved the way a matplotlib figure is.
-
-    Args:
-        rows: list of lists of `(height, width, 3)` arrays in [0, 1].
-        titles: one for each row.
-    """
-
-    def __init__(self, rows, titles):
-        self.pixels = np.concatenate([np.concatenate(r, 1) for r in rows], 0)
-        self.titles = titles
-
-    def savefig(self, file, dpi, format):
-        plt = pyplot()
-        height, width, _ = self.pixels.shape
-        size = (WIDTH, 0.1 + (WIDTH - 1) * height / width)
-        figure, axes = plt.subplots(figsize=size, layout="constrained")
-        axes.imshow(self.pixels.clip(0, 1), interpolation="nearest")
-        step = height / len(self.titles)
-        places = [(row + 0.5) * step for row in range(len(self.titles))]
-        axes.set_yticks(places, self.titles)
-        axes.set_xticks([])
-        axes.tick_params(length=0)
-        axes.spines[:].set_visible(False)
-        figure.savefig(file, dpi=dpi, format=format)
-        plt.close(figure)
-
-
 def parallel(function, tasks, jobs=None):
     """`[function(*task) for task in tasks]`, in `JOBS` processes (default 1).
 
