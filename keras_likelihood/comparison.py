@@ -14,7 +14,6 @@ from keras_likelihood.likelihoods import Multivariate, Quantiles
 from keras_likelihood.likelihoods.checks import check_argument, to_float64
 from keras_likelihood.metrics import functions
 from keras_likelihood.reading import load_model, read_output
-from keras_likelihood.reading.stock_models import with_likelihood
 from keras_likelihood.reading.targets import as_targets
 
 __all__ = ["Comparison", "ComparisonRow", "compare"]
@@ -222,7 +221,7 @@ def scores_by_example(
     y = np.asarray(y)
     is_point = reading.likelihood is None
     if is_point:
-        reading = with_likelihood(reading, y, None, None)
+        reading = reading.with_likelihood(y)
     distribution = reading.distribution()
     if hasattr(distribution, "class_probabilities"):
         return _of_classes(distribution, y)

@@ -14,9 +14,10 @@ from keras_likelihood.likelihoods.checks import (
     check_argument,
     check_size,
 )
-from keras_likelihood.reading import ModelGraph, stock_models
+from keras_likelihood.reading import ModelGraph
 from keras_likelihood.reading.endings import PROBABILITIES, kind_of
 from keras_likelihood.reading.graphs import ClassifierGraph, predicted_of
+from keras_likelihood.reading.reading import task_of_loss
 
 __all__ = ["LastLayerLaplace"]
 
@@ -226,7 +227,7 @@ def _weights(features: Array, prediction: Array) -> Array:
 def _prepare(graph: ModelGraph) -> Any:
     """Adds the features to the tensors of a graph; returns its likelihood."""
     kind = graph.likelihood
-    task = stock_models.task_of_loss(graph.loss)
+    task = task_of_loss(graph.loss)
     is_class = kind_of(graph.prediction) in PROBABILITIES
     if kind is None and (is_class or task == "classification"):
         classifier = ClassifierGraph(graph)

@@ -13,7 +13,6 @@ from keras_likelihood.likelihoods import Softmax
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.pages.examples import as_names, show_inputs
 from keras_likelihood.reading import Reading, read_output
-from keras_likelihood.reading.stock_models import with_likelihood
 from keras_likelihood.tables.columns import refuse_nan
 from keras_likelihood.tables.table_features import takes_missing
 
@@ -99,7 +98,7 @@ def audit(
         )
     shown = show_inputs(show, feature_names)
     reading = read_output(model, x, batch_size=batch_size)
-    reading = with_likelihood(reading, y, task, from_logits)
+    reading = reading.with_likelihood(y, task, from_logits)
     classes = _classes(reading, task)
     rank = report.rank_labels if classes else report.rank_targets
     audited = rank(reading, y, data_parameter)

@@ -18,7 +18,6 @@ from keras_likelihood.commands.tasks import (
 )
 from keras_likelihood.reading import read_output
 from keras_likelihood.reading.graphs import ClassifierGraph, RegressorGraph
-from keras_likelihood.reading.stock_models import with_likelihood
 from keras_likelihood.reading.targets import location_and_scale
 
 Scores: TypeAlias = dict[str, float]
@@ -121,7 +120,7 @@ def _is_regressor(model: Any, x: Array, y: Array, task: str | None) -> bool:
         return task == "regression"
     reading = read_output(model, x[:32])
     try:
-        reading = with_likelihood(reading, y, None, None)
+        reading = reading.with_likelihood(y)
     except ValueError:
         # A linear output with whole numbers as targets is treated as logits.
         return False

@@ -9,10 +9,10 @@ from scipy.special import logsumexp
 from keras_likelihood.backend.types import Array
 from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.outliers.detector import OutlierDetector
-from keras_likelihood.reading import read_output, stock_models
+from keras_likelihood.reading import read_output
 from keras_likelihood.reading.endings import PROBABILITIES
 from keras_likelihood.reading.graphs import ClassifierGraph
-from keras_likelihood.reading.reading import per_example
+from keras_likelihood.reading.reading import per_example, task_of_loss
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -67,7 +67,7 @@ class ScoreDetector(OutlierDetector):
         reading = read_output(self.model, x, batch_size=self.batch_size)
         if reading.likelihood is None:
             if reading.kind in PROBABILITIES or (
-                stock_models.task_of_loss(reading.loss) == "classification"
+                task_of_loss(reading.loss) == "classification"
             ):
                 return self._score_logits(x, self.parameter or "energy")
             raise ValueError(

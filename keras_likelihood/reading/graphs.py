@@ -18,9 +18,14 @@ from keras_likelihood.likelihoods import (
 )
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
-from keras_likelihood.reading import endings, stock_models
+from keras_likelihood.reading import endings
 from keras_likelihood.reading.loading import copy_model, load_model
-from keras_likelihood.reading.reading import likelihood_beside, too_many_outputs
+from keras_likelihood.reading.reading import (
+    is_binary,
+    likelihood_beside,
+    returns_logits,
+    too_many_outputs,
+)
 from keras_likelihood.reading.targets import LOGIT_BOUND
 from keras_likelihood.serving import ClassLogits
 
@@ -201,7 +206,7 @@ class ClassifierGraph(ModelGraph):
                 kind = endings.kind_of(self.prediction)
             if multi_label is None:
                 several = issubclass(self.likelihood or Softmax, Bernoulli)
-                several |= stock_models.is_binary(kind, self.loss)
+                several |= is_binary(kind, self.loss)
                 multi_label = several and not is_vector
             self.multi_label = multi_label
             is_sigmoid = multi_label or is_vector
@@ -284,7 +289,7 @@ class ClassifierGraph(ModelGraph):
         if from_logits is None:
             layer = type(endings.deciding_layer(self.prediction)[0]).__name__
             from_logits = bool(self.likelihood) or (
-                stock_models.returns_logits(kind, self.loss, layer)
+                returns_logits(kind, self.loss, layer)
             )
         strip = not from_logits and kind in endings.PROBABILITIES
         logits, _ = endings.open_ending(self.prediction, strip)

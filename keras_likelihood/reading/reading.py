@@ -1,7 +1,7 @@
 """Reads the predictions and likelihood parameters of any trained model."""
 
-import dataclasses
 from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import keras
@@ -12,15 +12,58 @@ from keras_likelihood.backend.kept_values import keeping_values
 from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.constraints import Constraint
 from keras_likelihood.layers import LikelihoodHead, PredictedParameter
-from keras_likelihood.likelihoods import Likelihood
+from keras_likelihood.likelihoods import Bernoulli, Likelihood, Normal, Softmax
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.likelihoods.output import (
     distribution_of,
     split_output,
 )
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
-from keras_likelihood.reading.endings import deciding_layer, kind_of
+from keras_likelihood.reading.endings import (
+    PROBABILITIES,
+    deciding_layer,
+    kind_of,
+)
 from keras_likelihood.reading.loading import is_graph, load_model, output_of
+from keras_likelihood.reading.targets import is_one_hot, log_probabilities
 from keras_likelihood.serving import LikelihoodPrediction
+
+_REGRESSION = ("squared", "absolute", "mse", "mae", "huber", "cosh")
+
+
+def task_of_loss(loss: Any) -> str | None:
+    """The task of a compiled Keras loss, if its name reveals it."""
+    name = _name(loss)
+    if "crossentropy" in name or "cross_entropy" in name:
+        return "classification"
+    return "regression" if any(w in name for w in _REGRESSION) else None
+
+
+def returns_logits(kind: str | None, loss: Any, layer: str) -> bool:
+    """Whether a classifier returns logits, by the kind of its last layer."""
+    if kind is not None:
+        return kind == "linear"
+    if task_of_loss(loss) != "classification":
+        raise ValueError(
+            "The last layer must be a softmax, a sigmoid or linear. For other "
+            "layers pass `from_logits=True` or `from_logits=False`. "
+            f"Received: {layer}"
+        )
+    config = loss.get_config() if hasattr(loss, "get_config") else {}
+    return bool(config.get("from_logits", False))
+
+
+def is_binary(kind: str | None, loss: Any) -> bool:
+    """Whether the outputs of a classifier are independent binary labels."""
+    return kind == "sigmoid" or (kind is None and "binary" in _name(loss))
+
+
+def _name(loss: Any) -> str:
+    if loss is None or isinstance(loss, dict | list | tuple):
+        return ""
+    if not isinstance(loss, str):
+        loss = getattr(loss, "__name__", type(loss).__name__)
+    return str(loss).lower()
 
 
 def parameter_layers(model: Any) -> Iterator[tuple[str, keras.Layer]]:
@@ -79,7 +122,7 @@ def _walk(layer: Any, seen: set[int]) -> Iterator[Any]:
             yield from _walk(inner, seen)
 
 
-@dataclasses.dataclass
+@dataclass
 class ReadParameter:
     """Values of one parameter, and where they come from.
 
@@ -99,14 +142,14 @@ class ReadParameter:
         return self.source != "fixed"
 
 
-@dataclasses.dataclass
+@dataclass
 class Reading:
     """One output of a model, `(n, ..., units)`, with its likelihood."""
 
     key: str
     prediction: Array
     likelihood: Any = None
-    parameters: list[ReadParameter] = dataclasses.field(default_factory=list)
+    parameters: list[ReadParameter] = field(default_factory=list)
     loss: object = None
     kind: str | None = None
     y: Array | None = None
@@ -137,10 +180,43 @@ class Reading:
             f"Received: {self.likelihood and self.likelihood.name()}, {names}"
         )
 
+    def with_likelihood(
+        self,
+        y: Array,
+        task: str | None = None,
+        from_logits: bool | None = None,
+    ) -> "Reading":
+        """The same reading with a likelihood, in which classes are logits."""
+        if self.likelihood is not None:
+            return self
+        output = self.prediction.astype("float64")
+        output = output[:, None] if output.ndim == 1 else output
+        task = task or _task(self, from_logits, output, y)
+        if task == "regression":
+            return replace(self, prediction=output, likelihood=Normal)
+        kind = self.kind
+        several = is_binary(kind, self.loss)
+        if from_logits is None:
+            from_logits = returns_logits(kind, self.loss, "another layer")
+        received = from_logits if kind in PROBABILITIES else None
+        allowed = f"False, because the last layer is a {kind}"
+        check_argument("from_logits", received, not received, allowed)
+        if not from_logits:
+            low, high = output.min(), output.max()
+            fits, received = (
+                0 <= low <= high <= 1.001,
+                f"{low:.3g} to {high:.3g}",
+            )
+            check_argument("outputs", received, fits, "probabilities in [0, 1]")
+            each = output[..., None] if several else output
+            output = log_probabilities(each, 1e-12).reshape(output.shape)
+        likelihood = Bernoulli if several or output.shape[-1] == 1 else Softmax
+        return replace(self, prediction=output, likelihood=likelihood)
+
     def without_data_parameters(self) -> "Reading":
         """The same reading without the data parameters."""
         shared = [p for p in self.parameters if p.source != "data"]
-        return dataclasses.replace(self, parameters=shared)
+        return replace(self, parameters=shared)
 
     def parameter(self, name: str) -> ReadParameter | None:
         """The parameter of this name, or `None`."""
@@ -229,3 +305,24 @@ def _read(model: Any, key: str, output: Any, loss: Any) -> Reading:
             parameter.unit = float(np.mean(spread))
         reading.parameters.append(parameter)
     return reading
+
+
+def _task(
+    reading: Reading, from_logits: bool | None, output: Array, y: Array
+) -> str:
+    if reading.kind in PROBABILITIES or from_logits is not None:
+        return "classification"
+    if named := task_of_loss(reading.loss):
+        return named
+    if y.dtype.kind == "f" and not np.array_equal(y, np.round(y)):
+        return "regression"
+    if output.shape[-1] > 1 and (y.size == len(y) or is_one_hot(y)):
+        return "classification"
+    if output.shape[-1] == 1 and len(np.unique(y)) > 2:
+        # A single output has only two classes.
+        return "regression"
+    raise ValueError(
+        "Whole numbers may be classes or quantities, and the linear output "
+        f"{output.shape} fits both. Pass `task='classification'` or "
+        "`task='regression'`. Received: task=None"
+    )

@@ -8,7 +8,6 @@ import keras_likelihood as kl
 from keras_likelihood import recalibration
 from keras_likelihood.conformal import ConformalIntervals, ConformalSets
 from keras_likelihood.reading import ModelGraph, read_output
-from keras_likelihood.reading.stock_models import with_likelihood
 from keras_likelihood.recalibration import regression
 from tests import kinds
 
@@ -29,7 +28,7 @@ def test_a_recalibrated_classifier_is_a_classifier(name, units, tmp_path):
     fitted = getattr(recalibration, name)().fit(model, x, y)
     fitted.model.save(path)
     p = fitted.model.predict(x, verbose=0)
-    reading = with_likelihood(read_output(path, x), y, None, None)
+    reading = read_output(path, x).with_likelihood(y)
     assert reading.kind == ending
     found = keras.ops.convert_to_numpy(reading.distribution().mean())
     np.testing.assert_allclose(found, p, atol=1e-4)

@@ -13,7 +13,6 @@ from keras_likelihood.reading import (
     read_output,
 )
 from keras_likelihood.reading.graphs import ClassifierGraph
-from keras_likelihood.reading.stock_models import with_likelihood
 from keras_likelihood.reading.targets import (
     are_probabilities,
     as_labels,
@@ -157,25 +156,25 @@ def test_readings_know_the_likelihood_of_stock_models(kind):
     x, y = kinds.data(30)
     reading = read_output(kinds.make(kind), x)
     assert reading.kind == "softmax" and reading.likelihood is None
-    told = with_likelihood(reading, y, None, None)
+    told = reading.with_likelihood(y)
     assert told.likelihood is Softmax
     expected = kinds.logits_of(x)
     difference = told.prediction - expected
     np.testing.assert_allclose(difference.std(axis=1), 0, atol=1e-4)
     sigmoid = read_output(kinds.make(kind, 1, "sigmoid"), x)
-    told = with_likelihood(sigmoid, (y > 0).astype(int), None, None)
+    told = sigmoid.with_likelihood((y > 0).astype(int))
     assert told.likelihood is Bernoulli
     np.testing.assert_allclose(
         told.prediction, kinds.logits_of(x, 1), rtol=1e-2, atol=1e-3
     )
     regressor = read_output(kinds.make(kind, 1, "linear"), x)
-    told = with_likelihood(regressor, 0.5 + y, None, None)
+    told = regressor.with_likelihood(0.5 + y)
     assert told.likelihood is Normal
     # A single output has only two classes.
-    counts = with_likelihood(regressor, np.arange(30), None, None)
+    counts = regressor.with_likelihood(np.arange(30))
     assert counts.likelihood is Normal
     with pytest.raises(ValueError, match="may be classes or quantities"):
-        with_likelihood(regressor, np.arange(30) % 2, None, None)
+        regressor.with_likelihood(np.arange(30) % 2)
 
 
 def test_readings_say_where_parameters_come_from():
