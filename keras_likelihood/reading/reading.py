@@ -198,9 +198,9 @@ class Reading:
         several = is_binary(kind, self.loss)
         if from_logits is None:
             from_logits = returns_logits(kind, self.loss, "another layer")
-        received = from_logits if kind in PROBABILITIES else None
+        fits = not from_logits or kind not in PROBABILITIES
         allowed = f"False, because the last layer is a {kind}"
-        check_argument("from_logits", received, not received, allowed)
+        check_argument("from_logits", from_logits, fits, allowed)
         if not from_logits:
             low, high = output.min(), output.max()
             fits, received = (
