@@ -1,7 +1,7 @@
 """Epistemic uncertainty of a trained model, from its last layer."""
 
 from statistics import NormalDist
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import keras
 import numpy as np
@@ -25,41 +25,27 @@ _NOT_LINEAR = 0.01
 """Largest share of the predictions' range that a layer may leave over."""
 
 
-class Posterior(NamedTuple):
-    """Uncertain directions of the outputs, `k` of them.
+class Posterior:
+    """Uncertain directions of the outputs, the `k` columns of `directions`.
 
-    Attributes:
-        centre: mean of the features `(d,)`, weighted by the information.
-        vectors, values: eigenvectors of the features' moments `(d, d)`, and
-            eigenvalues of the Hessian `(d, k)`.
-        information: that of the intercepts, `(k,)`.
-        directions: in the space of the outputs, `(units, k)`.
+    `share` is that of each row in the information.
     """
 
-    centre: Array
-    vectors: Array
-    values: Array
-    information: Array
-    directions: Array
-
-    @classmethod
-    def of(
-        cls, features: Array, share: Array, information: Array, axes: Array
-    ) -> Self:
-        """Of rows whose shares of the information are `share`, `(n,)`."""
-        centre = share @ features
-        centred = features - centre
-        moments, vectors = np.linalg.eigh(
-            centred.T @ (share[:, None] * centred)
-        )
-        values = np.outer(np.maximum(moments, 0.0), information)
-        return cls(centre, vectors, values, information, axes)
+    def __init__(
+        self, features: Array, share: Array, information: Array, axes: Array
+    ) -> None:
+        self.directions, self.information = axes, information
+        self.centre = share @ features
+        centred = features - self.centre
+        moments = centred.T @ (share[:, None] * centred)
+        values, self.vectors = np.linalg.eigh(moments)
+        self.values = np.outer(np.maximum(values, 0.0), information)
 
     def variances(self, features: Array, precision: float) -> Array:
         """Variances along the directions, `(n, k)`."""
         squares = np.square((features - self.centre) @ self.vectors)
-        least = 1e-12 * self.information.max()
-        intercept = np.where(self.information > least, self.information, np.inf)
+        known = self.information
+        intercept = np.where(known > 1e-12 * known.max(), known, np.inf)
         return squares @ (1 / (self.values + precision)) + 1 / intercept
 
 
@@ -151,7 +137,7 @@ class LastLayerLaplace:
                 )
             ]
         self._posteriors = [
-            Posterior.of(features, each / max(each.sum(), 1e-30), *others)
+            Posterior(features, each / max(each.sum(), 1e-30), *others)
             for each, *others in parts
         ]
         weights = _weights(features, found.prediction)
