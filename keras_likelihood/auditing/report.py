@@ -86,25 +86,17 @@ def score_of(
     name = reading.uncertainty_parameter
     label = "target" if reading.is_real else "label"
     if learned is not None:
-        meaning = (
-            f"Every training example has its own learned {name}. It is high "
-            f"where the model disagrees with the {label}."
-        )
+        meaning = f"High where the model disagrees with the {label}."
         return learned, f"learned {name}", meaning
     predicted = reading.without_data_parameters().parameter(name)
     values = np.asarray(1 if predicted is None else predicted.values)
     each = values.ndim and len(values) == len(reading.prediction)
     if each and np.ptp(values, axis=0).any():
-        meaning = (
-            f"The model predicts a {name} for each input. It is high where "
-            f"the model is uncertain about the {label}."
-        )
+        meaning = f"High where the model is uncertain about the {label}."
         return per_example(values), f"predicted {name}", meaning
     meaning = (
-        f"The negative log-likelihood of the given {label}, because the model "
-        f"has no {name} per example. It is high where the model finds the "
-        f"{label} improbable. A network that was trained for long on these "
-        f"{label}s may have memorized the wrong ones, which then score low."
+        f"High where the model finds the {label} improbable. A network that "
+        f"has memorized wrong {label}s gives them low scores."
     )
     return nll, f"NLL of the given {label}", meaning
 
@@ -182,11 +174,10 @@ def _rank_by_memory(y: Array, nll: Array, memory: Array) -> AuditReport:
         nll,
         {"p(given)": np.exp(-nll), "p(label is right)": quality},
         "A label is suspected if it is more likely wrong than right, judged "
-        "by the network's predictions for the example during training. In "
-        f"total, {wrong:,.0f} of the {len(y):,} labels are expected to be "
-        "wrong if every input shows its class, as most photographs do. If "
-        "classes overlap, an unusual example looks like a wrong label, and "
-        f"{fewer:,.0f} are expected to be wrong.",
+        "by the network's predictions for the example during training. "
+        f"{wrong:,.0f} of the {len(y):,} labels are expected to be wrong if "
+        "every input shows its class, as most photographs do, and "
+        f"{fewer:,.0f} if classes overlap.",
     )
 
 

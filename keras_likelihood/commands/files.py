@@ -26,6 +26,7 @@ from keras_likelihood.tables.reading import (
 )
 
 _INPUTS = ("model", "data", "test", "labels", "apply")
+_OUTPUTS = ("output", "report", "issues", "save", "page")
 
 
 class CommandError(Exception):
@@ -246,7 +247,11 @@ def check_files(args: argparse.Namespace) -> None:
             f"Received: {args.output}"
         )
     check_outputs(
-        {flags[name]: getattr(args, name) for name in command.outputs},
+        {
+            flags[name]: getattr(args, name)
+            for name in _OUTPUTS
+            if name in flags
+        },
         {flags[name]: path for name, path in inputs.items()},
         args.force,
     )

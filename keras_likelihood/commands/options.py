@@ -21,9 +21,9 @@ class Command:
     """What the command line shows and checks of a command.
 
     `options` maps each option to its help text, and `settings` has arguments of
-    `add_argument` that differ from those in other commands. `outputs` are the
-    options that name files to write. Functions of the parsed arguments return
-    `defaults` for them, and the `suffix` of `--output`.
+    `add_argument` that differ from those in other commands. Functions of the
+    parsed arguments return `defaults` of outputs, and the `suffix` of
+    `--output`.
     """
 
     help: str
@@ -33,7 +33,6 @@ class Command:
     settings: dict[str, dict[str, Any]] = dataclasses.field(
         default_factory=dict
     )
-    outputs: tuple[str, ...] = ("output",)
     defaults: Callable[[Any], dict[str, str]] = lambda args: {}
     suffix: Callable[[Any], str] = lambda args: ""
 
@@ -138,7 +137,6 @@ COMMANDS = {
             "--seed": "random seed",
         },
         {"--output": {"default": "model.keras"}},
-        outputs=("output", "report"),
         defaults=lambda a: {
             "report": str(pathlib.Path(a.output).with_suffix(".html"))
         },
@@ -237,7 +235,6 @@ COMMANDS = {
             "model": {"nargs": "?"},
             "--top": {"type": _number(int, 1), "default": 100},
         },
-        outputs=("output", "issues"),
         defaults=lambda a: {
             "output": "corrected.npz" if a.apply else "audit.html"
         },
@@ -260,7 +257,6 @@ COMMANDS = {
             "--top": "number of rows to print",
         },
         {"--top": {"type": _number(int, 0), "default": 10}},
-        outputs=("output", "save", "page"),
         defaults=_beside_data(".scores.csv"),
     ),
 }

@@ -153,8 +153,8 @@ def features_of(model: Any) -> TableFeatures:
     found = [v for v in model.layers if isinstance(v, TableFeatures)]
     if len(found) != 1:
         raise ValueError(
-            "The model must be that of a `Regressor` or `Classifier` of "
-            f"`kl.tabular`. Received: a {type(model).__name__}"
+            "The model must be that of an estimator of `kl.tabular`. Received: "
+            f"a {type(model).__name__} with {len(found)} `TableFeatures` layers"
         )
     return found[0]
 
