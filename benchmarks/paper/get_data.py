@@ -36,6 +36,10 @@ REGRESSION = {
 CLASSIFIERS = {
     "RN50 CIFAR-10": "cifar10_resnet50",
     "RN50 CIFAR-100": "cifar100_resnet50",
+    "RN50 SVHN": "svhn_resnet50",
+    "DN121 CIFAR-10": "cifar10_densenet121",
+    "DN121 CIFAR-100": "cifar100_densenet121",
+    "DN121 SVHN": "svhn_densenet121",
     "ResNet-20 CIFAR-10": "cifar10_resnet20",
     "ResNet-56 CIFAR-10": "cifar10_resnet56",
     "VGG-16 CIFAR-10": "cifar10_vgg16",
@@ -228,7 +232,8 @@ def main():
     keys = "logits_val, y_val, logits_test, y_test, features_val, features_test"
     files |= {f"logits/{name}.npz": keys for name in CLASSIFIERS.values()}
     files |= {"odds/*.npz": "X, y (1 = outlier)"}
-    files |= dict.fromkeys(TFDS, "or from TensorFlow Datasets")
+    keys = "jpeg, lens (grid, y_train, y_test), or {!r} of TensorFlow Datasets"
+    files |= {file: keys.format(name) for file, name in TFDS.items()}
     for file, content in files.items():
         path = folder() / file
         name = path.stem

@@ -19,7 +19,7 @@ import time
 
 import keras
 import numpy as np
-from get_data import CLASSIFIERS, logits
+from get_data import CLASSIFIERS, folder, logits
 from recipe import Batches, Dense, Repeated, train
 from results import parallel, parser, record
 from scipy.special import softmax
@@ -167,7 +167,9 @@ def without_training(name):
 
 def main():
     options = parser(__doc__).parse_args()
-    sets, seeds, readings = CLASSIFIERS, 5, list(READINGS)[:-1]
+    there = [path.stem for path in (folder() / "logits").glob("*.npz")]
+    sets = {key: name for key, name in CLASSIFIERS.items() if name in there}
+    seeds, readings = 5, list(READINGS)[:-1]
     if options.quick:
         sets = {"ResNet-20 CIFAR-10": CLASSIFIERS["ResNet-20 CIFAR-10"]}
         seeds, readings = 1, ["quick"]
