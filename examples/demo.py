@@ -6,6 +6,7 @@ A curve with gross errors, a table whose predictions are intervals, and digits
 with wrong labels. ``make demo`` runs this program.
 """
 
+import logging
 import pathlib
 
 import keras
@@ -16,6 +17,7 @@ from sklearn.datasets import load_diabetes, load_digits
 
 import keras_likelihood as kl
 
+logging.getLogger("tensorflow").setLevel(logging.ERROR)
 rng = np.random.default_rng(0)
 figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
 
