@@ -295,11 +295,8 @@ def plot_prior_scales(model: keras.Layer, ax: Any = None) -> Any:
         ax: Matplotlib axes to draw on. Defaults to a new figure.
     """
     weights = adaptive_weights(model)
-    if not weights:
-        raise ValueError(
-            "`model` must have weights with an adaptive regularizer. "
-            f"Received: {model.name} with none"
-        )
+    allowed = "a model with adaptive regularizers"
+    check_argument("model", model.name, weights, allowed)
     ax = ax or _new_axes()
     for i, weight in enumerate(weights):
         _scatter(ax, weight, color=f"C{i % 10}")
@@ -324,11 +321,8 @@ def plot_strengths(model: keras.Layer, ax: Any = None) -> Any:
     for weight in adaptive_weights(model):
         if history := weight.regularizer.history:
             lines.setdefault(tuple(history), []).append(weight)
-    if not lines:
-        raise ValueError(
-            "`model` must have adaptive regularizers and be fitted with them "
-            f"in this session. Received: {model.name} without epochs"
-        )
+    allowed = "fitted with adaptive regularizers in this session"
+    check_argument("model", model.name, lines, allowed)
     ax = ax or _new_axes()
     for history, weights in lines.items():
         more = f" and {len(weights) - 1} more" if len(weights) > 1 else ""

@@ -184,11 +184,8 @@ class ConformalSets:
         graph = ClassifierGraph(
             model, x, batched=y is None, from_logits=from_logits
         )
-        if graph.multi_label:
-            raise ValueError(
-                "Prediction sets need mutually exclusive classes. "
-                "Received: a model with multi-label outputs"
-            )
+        fits, allowed = not graph.multi_label, "of mutually exclusive classes"
+        check_argument("model", "multi-label outputs", fits, allowed)
         logits, _, y, weight = graph.outputs(x, y, None, batch_size)
         refuse_weights(weight)
         self.fit_arrays(logits, y, groups=groups)

@@ -102,12 +102,9 @@ class CalibrationScores:
 
 def refuse_weights(weight: Array | None) -> None:
     """Raises an error if examples have different weights."""
-    if weight is not None and np.unique(weight).size > 1:
-        raise ValueError(
-            "`sample_weight` must be the same for all examples: the guarantee "
-            "of a conformal calibration needs exchangeable examples. Leave "
-            "out examples instead. Received: different weights"
-        )
+    fits = weight is None or np.unique(weight).size <= 1
+    allowed = "the same for all examples, which must be exchangeable"
+    check_argument("sample_weight", "different weights", fits, allowed)
 
 
 def as_groups(groups: Any, count: int) -> Array:
@@ -117,12 +114,10 @@ def as_groups(groups: Any, count: int) -> Array:
         groups = groups[:, 0]
     if groups.dtype == object and all(isinstance(g, str) for g in groups.flat):
         groups = groups.astype(str)
-    if groups.shape != (count,) or groups.dtype.kind not in "biuU":
-        raise ValueError(
-            "`groups` must be whole numbers or strings, one per example, of "
-            f"shape {(count,)}. Received: {groups.dtype} of shape "
-            f"{groups.shape}"
-        )
+    fits = groups.shape == (count,) and groups.dtype.kind in "biuU"
+    received = f"{groups.dtype} of shape {groups.shape}"
+    allowed = f"whole numbers or strings, one per example, of shape {(count,)}"
+    check_argument("groups", received, fits, allowed)
     return groups
 
 

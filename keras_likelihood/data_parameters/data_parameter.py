@@ -170,12 +170,9 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
             stored = np.array([self.start, origin], "float32")
         is_finite = np.isfinite(stored).all()
         check_argument("initial", self.initial, is_finite, "finite in float32")
-        if self.follows and self.optimizer:
-            raise ValueError(
-                f"`optimizer` must be None, because the {name} of "
-                f"{likelihood.name()} is a running mean. "
-                f"Received: optimizer={self.optimizer}"
-            )
+        fits = not (self.follows and self.optimizer)
+        allowed = f"None, because the {name} is a running mean"
+        check_argument("optimizer", self.optimizer, fits, allowed)
         is_rms_prop = declared.row_rule == "rms_prop"
         usual = SparseRMSProp() if is_rms_prop else SparseSGD()
         rule: Any = self.optimizer or usual
@@ -386,11 +383,9 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
     def keep(self, index: Any) -> "DataParameter":
         """Keeps rows, in the order of `index` (see `values`); returns self."""
         numbers = _select(np.arange(self.num_examples), index)
-        if numbers.ndim != 1 or not len(numbers):
-            raise ValueError(
-                "`index` must be one-dimensional and select at least one row. "
-                f"Received: rows of shape {numbers.shape}"
-            )
+        fits, shape = numbers.ndim == 1 and len(numbers), numbers.shape
+        allowed = "one-dimensional and select at least one row"
+        check_argument("index", f"rows of shape {shape}", fits, allowed)
         parts = in_parts(self._view(), numbers)
         return self._replace_table(len(numbers), parts)
 

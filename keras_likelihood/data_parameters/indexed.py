@@ -8,6 +8,7 @@ import numpy as np
 from keras_likelihood.backend.private import why_not_numbered
 from keras_likelihood.backend.training_rows import is_of_torch
 from keras_likelihood.backend.types import Tensor
+from keras_likelihood.likelihoods.checks import check_argument
 
 INDEX = "keras_likelihood/index"
 TARGET = "keras_likelihood/target"
@@ -52,12 +53,9 @@ def indexed(y: Any, *, index: Any = None) -> Any:
     index = np.arange(count) if index is None else np.asarray(index)
     if index.ndim == 2 and index.shape[1] == 1:
         index = index[:, 0]
-    if index.shape != (count,) or index.dtype.kind not in "iu":
-        raise ValueError(
-            "`index` must be integers of shape (examples,). Received: "
-            f"{index.dtype} of shape {index.shape}, {index.size} entries for "
-            f"{count} targets"
-        )
+    fits = index.shape == (count,) and index.dtype.kind in "iu"
+    received = f"{index.dtype} of shape {index.shape} for {count} targets"
+    check_argument("index", received, fits, "integers of shape (examples,)")
     if index.dtype == "uint64":
         index = np.minimum(index, np.uint64(2**63 - 1))
     index, limit = index.astype("int64"), np.iinfo("int32")
@@ -100,12 +98,8 @@ def has_index(y: Any) -> bool:
 
 
 def _indexed_dataset(dataset: Any, index: Tensor) -> Any:
-    if index is not None:
-        raise ValueError(
-            "`index` must be None for a dataset, which is numbered in its own "
-            "order. For other numbers, map it to `(x, kl.indexed(...))`. "
-            "Received: `index` with a dataset"
-        )
+    allowed = "None for a dataset, which is numbered in its own order"
+    check_argument("index", type(index).__name__, index is None, allowed)
     if isinstance(dataset, keras.utils.PyDataset):
         raise ValueError(
             "The rows of a `PyDataset` are not known. Return "

@@ -241,11 +241,9 @@ def _graph_of(
     is_count = isinstance(members, int) and members >= 2
     check_argument("members", members, is_count, "a whole number >= 2")
     models = [build() for _ in range(members)]
-    if len(set(map(id, models))) < members:
-        raise ValueError(
-            "`build` must return a new model in every call. "
-            "Received: the same model twice"
-        )
+    is_new = len(set(map(id, models))) == members
+    allowed = "a function that returns a new model in every call"
+    check_argument("build", "the same model twice", is_new, allowed)
     inputs = _inputs_like(models[0]) if inputs is None else inputs
     for number, model in enumerate(models):
         model.name = f"{_NAME}{number}"

@@ -207,11 +207,9 @@ class ScaleDetector(OutlierDetector):
         random = check_random_state(self.random_state)
         for name, values in measure(x).items():
             setattr(self, f"{name}_", values)
-        if not self.kept_.any():
-            raise ValueError(
-                "A detector needs a column that varies. "
-                f"Received: {x.shape[1]} constant column(s)"
-            )
+        received = f"{x.shape[1]} constant column(s)"
+        allowed = "a table with a column that varies"
+        check_argument("X", received, self.kept_.any(), allowed)
         z, excess = self._standardise(x)
         small = z.shape[1] <= _FEW_COLUMNS
         with one_thread() if small else contextlib.nullcontext():

@@ -54,8 +54,8 @@ class ScoreDetector(OutlierDetector):
 
     def _check(self, x: Array, reset: bool) -> Array:
         # Images and other arrays are allowed. The model checks its inputs.
-        if len(x) == 0:
-            raise ValueError("`X` must have at least one example. Received: 0")
+        fits, allowed = len(x) > 0, "an array with at least one example"
+        check_argument("X", "0 examples", fits, allowed)
         return x
 
     def _fit(self, x: Array) -> Any:
@@ -105,12 +105,9 @@ class ScoreDetector(OutlierDetector):
         if name == "max_logit":
             return -z.max(axis=1)
         energy = -logsumexp(z, axis=1)
-        if abs(energy).max() < 1e-4:
-            raise ValueError(
-                "The energy needs logits. Use parameter='max_logit' for a "
-                "model that has only probabilities. Received: "
-                f"parameter={self.parameter!r}"
-            )
+        fits = abs(energy).max() >= 1e-4
+        allowed = "'max_logit' for a model that has only probabilities"
+        check_argument("parameter", self.parameter, fits, allowed)
         return energy
 
 

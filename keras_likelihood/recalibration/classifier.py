@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import softmax
 
 from keras_likelihood.backend.types import Array, Tensor
-from keras_likelihood.likelihoods.checks import as_weight
+from keras_likelihood.likelihoods.checks import as_weight, check_argument
 from keras_likelihood.metrics.functions import binned_error
 from keras_likelihood.reading.graphs import ClassifierGraph
 from keras_likelihood.reading.targets import (
@@ -202,12 +202,9 @@ class ClassifierRecalibrator:
         self, logits: Any, y: Any, features: Any, from_logits: bool, weight: Any
     ) -> None:
         logits, y = np.asarray(logits), np.asarray(y)
-        if logits.ndim < 2 or y.shape != logits.shape:
-            raise ValueError(
-                "With `multi_label`, labels must be 0 or 1 in the shape of "
-                f"the output, {logits.shape}. "
-                f"Received: shape {y.shape}"
-            )
+        fits = logits.ndim >= 2 and y.shape == logits.shape
+        allowed = f"0 or 1 in the shape of the output, {logits.shape}"
+        check_argument("y", f"shape {y.shape}", fits, allowed)
         options = {"from_logits": from_logits, "sample_weight": weight}
         self.questions_ = [
             copy.copy(self).fit_arrays(
@@ -230,11 +227,8 @@ class ClassifierRecalibrator:
     ) -> Array | None:
         if self.uses_features and features is not None:
             return as_features(features, leading)
-        if self.uses_features is True:
-            raise ValueError(
-                f"{type(self).__name__} needs `features` in addition to the "
-                "logits. Received: features=None"
-            )
+        fits, name = self.uses_features is not True, type(self).__name__
+        check_argument("features", None, fits, f"an array for {name}")
         return None
 
     def _check_columns(self, *inputs: Any) -> None:

@@ -211,13 +211,10 @@ class RegressorRecalibrator:
         predicted = base * self._relative(self._columns(location, features))
         values = {"scale": widest(predicted * p["factor"])}
         for name in [q.name for q in kind.parameters if q.name != "scale"]:
-            value = p.get(name, own.parameters.get(name))
-            if value is None:
-                raise ValueError(
-                    f"`prediction` must be a distribution with the {name} of "
-                    "every example, as predicted by the model. Received: an "
-                    "array"
-                )
+            value: Any = p.get(name, own.parameters.get(name))
+            allowed = f"a distribution with the {name} of every example"
+            has_value = value is not None
+            check_argument("prediction", "an array", has_value, allowed)
             values[name] = widest(value) if np.ndim(value) else value
         return kind(widest(location), **values).as_numpy()
 

@@ -346,7 +346,7 @@ def test_errors_say_what_was_received():
         scaling.fit_arrays(logits, y[:49])
     with pytest.raises(ValueError, match="NaN"):
         scaling.fit_arrays(np.full((50, 4), np.nan), y)
-    with pytest.raises(ValueError, match="needs `features`"):
+    with pytest.raises(ValueError, match="`features` must be an array"):
         recalibration.LinearFeatureScaling().fit_arrays(logits, y)
     with pytest.raises(ValueError, match="`features` must have shape"):
         recalibration.LinearFeatureScaling().fit_arrays(logits, y, features[:9])
