@@ -31,7 +31,7 @@ def test_every_weight_is_drawn(tmp_path):
 
 def test_a_model_without_adaptive_weights_is_refused():
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-    with pytest.raises(ValueError, match="Received: sequential.* with none"):
+    with pytest.raises(ValueError, match="Received: .sequential"):
         kl.plots.plot_prior_scales(model)
 
 
@@ -59,7 +59,7 @@ def test_strengths_are_drawn_over_the_epochs(rng):
         features = keras.layers.Dense(units, kernel_regularizer=prior)(features)
     model = kl.LikelihoodModel(inputs, features)
     model.compile("sgd", loss=kl.losses.NormalLoss(scale=1.0))
-    with pytest.raises(ValueError, match="Received: .* without epochs"):
+    with pytest.raises(ValueError, match="in this session"):
         kl.plots.plot_strengths(model)
     model.fit(x, x[:, :1], epochs=3, verbose=0)
     ax = kl.plots.plot_strengths(model)
