@@ -18,20 +18,18 @@ from keras_likelihood.backend.training_rows import (
     split_rows,
     split_stratified,
 )
-from keras_likelihood.backend.types import Array
-from keras_likelihood.likelihoods.checks import check_argument, to_float64
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.likelihoods.output import split_output
-from keras_likelihood.regularizers.held_out_slopes import HeldOutSlopes
+from keras_likelihood.regularizers.held_out_slopes import (
+    HeldOutSlopes,
+    ScaleGroup,
+)
 from keras_likelihood.regularizers.leave_one_out import LinearModel
 from keras_likelihood.regularizers.priors import attach_noise_prior
 from keras_likelihood.regularizers.report import adaptive_weights
 
 _MOVES = 100
 """Number of moves in a call of `fit` of known length."""
-START = 0.01
-"""Initial strength of L2, twice the factor of `keras.regularizers.L2`."""
-
-_SQUARE_DECAY = 0.99
 
 
 class LearnScales(keras.callbacks.Callback):
@@ -310,50 +308,3 @@ def _as_rows(part: Any, seed: int, least_parts: int) -> Rows | None:
         # A loss of layers needs no targets of the validation data.
         check_rows(parts, least_parts=least_parts)
     return Rows(*parts, seed=seed)
-
-
-class ScaleGroup:
-    """Weights whose scales are chosen together, at places `members`."""
-
-    def __init__(self, weights: list[Any], members: list[int]) -> None:
-        self._weights, self._members = [weights[i] for i in members], members
-        self._prior = self._weights[0].regularizer
-        self._count, self._square = 0, 0.0
-
-    def start(self) -> None:
-        # Too weak a start lets a network memorize its training rows first.
-        priors = [weight.regularizer for weight in self._weights]
-        self._scales = [to_float64(prior.scale()) for prior in priors]
-        was_set = not all(np.all(scale == 1.0) for scale in self._scales)
-        if self._prior.initial_scale or was_set:
-            return
-        start = (START * max(float(to_float64(priors[0].terms)), 1.0)) ** -0.5
-        if self._prior.order == 1:
-            # L1 pulls the initial weights as strongly as L2.
-            sizes = [np.abs(to_float64(w)).mean() for w in self._weights]
-            sizes = [size for size in sizes if size > 0]
-            start = start**2 / np.mean(sizes) if sizes else start
-        self._set([np.full_like(scale, start) for scale in self._scales])
-
-    def move(self, slopes: list[Array], rate: float) -> None:
-        """A step of RMSProp of the strength along the held-out NLL."""
-        order = self._prior.order
-        members = zip(self._members, self._scales, strict=True)
-        products = [slopes[i] * scale**-order for i, scale in members]
-        if not all(np.isfinite(p).all() for p in products):
-            return
-        is_shared = self._prior.group == "model"
-        slope = sum(map(np.sum, products)) if is_shared else products[0]
-        self._count += 1
-        square = (1 - _SQUARE_DECAY) * slope**2
-        self._square = _SQUARE_DECAY * self._square + square
-        size = np.sqrt(self._square / (1 - _SQUARE_DECAY**self._count))
-        factor = np.exp(-rate * slope / (size + 1e-30) / order)
-        pairs = zip(self._scales, products, strict=True)
-        self._set([s * factor if p.any() else s for s, p in pairs])
-
-    def _set(self, scales: list[Array]) -> None:
-        # Reading them back would wait until an accelerator ends its steps.
-        self._scales = scales
-        for weight, scale in zip(self._weights, scales, strict=True):
-            weight.regularizer.set_scale(scale)

@@ -14,8 +14,10 @@ from keras_likelihood.backend.training_rows import (
     split_rows,
     split_stratified,
 )
-from keras_likelihood.regularizers.held_out_slopes import HeldOutSlopes
-from keras_likelihood.regularizers.learn_scales import ScaleGroup
+from keras_likelihood.regularizers.held_out_slopes import (
+    HeldOutSlopes,
+    ScaleGroup,
+)
 from tests.contracts import EAGERLY
 
 PRIORS = [
