@@ -59,8 +59,7 @@ def run(args: argparse.Namespace) -> None:
             lambda: _inputs(data, task, args),
             lambda: _training(model, data),
         ):
-            with files.running(args.model, args.data):
-                parts.append(section())
+            parts.append(section())
             on_part(len(parts), 4)
     facts = {"Model": args.model, "Task": task.name, "Data": args.data}
     facts["Calibration judged on"] = args.test or "a random half of the data"
@@ -131,7 +130,8 @@ def _labels(
     options["label_names"] = data.get("labels") if classes else None
     options["from_logits"] = False if args.probabilities else None
     try:
-        report = audit(model, data["x"], data["y"], None, **options)
+        with files.running(args.model, args.data):
+            report = audit(model, data["x"], data["y"], None, **options)
     except ValueError as error:
         return Part(f"Doubtful {what}", str(error), verdict="unknown")
     words = [report.rule]
