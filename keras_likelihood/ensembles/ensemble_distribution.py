@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.types import Tensor
+from keras_likelihood.backend.types import Shape, Tensor
 from keras_likelihood.constraints import Identity
 from keras_likelihood.likelihoods import Parameter, Softmax, VonMises, get
 from keras_likelihood.likelihoods.checks import check_argument, check_size
@@ -74,6 +74,10 @@ class EnsembleDistribution(Mixed):
         if hasattr(self.likelihood, "pooled_prediction"):
             pooled = self.inner.pooled_prediction(axis=-2)
             self.prediction = pooled + ops.zeros_like(self.prediction)
+
+    @classmethod
+    def target_shapes(cls, shape: Shape) -> list[Shape]:
+        return cls.likelihood.target_shapes(shape)
 
     @classmethod
     def match_target(cls, y: Tensor, prediction: Tensor) -> Tensor:

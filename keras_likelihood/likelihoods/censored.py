@@ -7,7 +7,6 @@ from keras import ops
 
 from keras_likelihood.backend.types import Shape, Tensor
 from keras_likelihood.likelihoods.checks import (
-    aligned,
     as_numbers,
     check_argument,
     fits,
@@ -67,15 +66,22 @@ class Censored(MappedWrapper):
         return self._or_nan(nll, ops.logical_or(finite, low < high))
 
     @classmethod
+    def target_shapes(cls, shape: Shape) -> list[Shape]:
+        return [(*shape, 2), shape]
+
+    @classmethod
+    def is_possible(cls, y: Tensor, shape: Shape) -> Any:
+        # Only NaN differs from itself.
+        return y == y
+
+    @classmethod
     def match_target(cls, y: Tensor, prediction: Tensor) -> Tensor:
         """Bounds, `(batch, ..., units, 2)`."""
-        y = ops.convert_to_tensor(y, dtype=prediction.dtype)
         exact = tuple(prediction.shape)
-        if len(y.shape):
-            y = aligned(y, [(*exact, 2), exact], "Targets", draws=True)
-            if fits(y.shape[-1 - len(exact) :], (*exact, 2)):
-                return y
-        return ops.stack([y + ops.zeros_like(prediction)] * 2, axis=-1)
+        y = super().match_target(y, prediction)
+        if fits(y.shape[-1 - len(exact) :], (*exact, 2)):
+            return y
+        return ops.stack([y, y], axis=-1)
 
     @classmethod
     def check_targets(cls, y: Tensor, prediction_shape: Shape) -> None:

@@ -79,6 +79,8 @@ def aligned(y: Any, allowed: Any, what: str, draws: bool = False) -> Any:
     or additional. With `draws` there may be further first axes.
     """
     received = tuple(y.shape)
+    if received in allowed:
+        return y
     for expected in allowed:
         first = max(len(received) - len(expected), 0) if draws else 0
         if fits(received[first:], expected):
@@ -94,14 +96,6 @@ def aligned(y: Any, allowed: Any, what: str, draws: bool = False) -> Any:
     raise ValueError(
         f"{what} must have the shape {shapes}. Received: {received}"
     )
-
-
-def matched(y: Tensor, like: Tensor) -> Tensor:
-    """Targets as a tensor in the shape of `like`. A number fills all of it."""
-    y = ops.convert_to_tensor(y, dtype=like.dtype)
-    if not len(y.shape):
-        return y + ops.zeros_like(like)
-    return aligned(y, [tuple(like.shape)], "Targets", draws=True)
 
 
 def check_argument(name: str, value: Any, fits: Any, allowed: str) -> None:

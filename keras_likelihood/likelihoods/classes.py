@@ -46,7 +46,7 @@ class Bernoulli(Likelihood):
         return ops.softplus(self.logits) - y * self.logits
 
     @classmethod
-    def is_possible(cls, y: Tensor) -> Any:
+    def is_possible(cls, y: Tensor, shape: Shape) -> Any:
         return (y >= 0) & (y <= 1)
 
     def log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
@@ -121,26 +121,34 @@ class Softmax(Likelihood):
             return ops.categorical_crossentropy(
                 ops.cast(y, logits.dtype), logits, from_logits=True
             )
-        index = ops.cast(y, "int32")
-        possible = ops.logical_and(index >= 0, index < logits.shape[-1])
-        # Numbers such as 1.5 and NaN are not classes.
-        possible = ops.logical_and(possible, ops.cast(index, y.dtype) == y)
+        possible = self.is_possible(y, logits.shape)
+        index = ops.cast(ops.where(possible, y, 0), "int32")
         nll = ops.sparse_categorical_crossentropy(
-            ops.where(possible, index, 0), logits, from_logits=True
+            index, logits, from_logits=True
         )
         return self._or_nan(nll, possible)
 
     @classmethod
-    def match_target(cls, y: Tensor, prediction: Tensor) -> Tensor:
+    def target_shapes(cls, shape: Shape) -> list[Shape]:
         """Class numbers `(batch, ...)`, or labels in the logits' shape."""
-        shape = tuple(prediction.shape)
         if len(shape) < 2 or shape[-1] == 1:
             raise ValueError(
                 "Softmax needs logits (batch, ..., classes) with at least two "
                 f"classes. For one logit, use Bernoulli. Received: {shape}"
             )
+        return [shape[:-1], shape]
+
+    @classmethod
+    def match_target(cls, y: Tensor, prediction: Tensor) -> Tensor:
+        shapes = cls.target_shapes(tuple(prediction.shape))
         what = "Labels (class numbers or one-hot)"
-        return aligned(ops.convert_to_tensor(y), [shape[:-1], shape], what)
+        return aligned(ops.convert_to_tensor(y), shapes, what)
+
+    @classmethod
+    def is_possible(cls, y: Tensor, shape: Shape) -> Any:
+        if len(y.shape) == len(shape) and y.shape[-1] == shape[-1]:
+            return super().is_possible(y, shape)
+        return (y >= 0) & (y < shape[-1]) & (y % 1 == 0)
 
     @classmethod
     def check_targets(cls, y: Tensor, prediction_shape: Shape) -> None:
@@ -156,7 +164,7 @@ class Softmax(Likelihood):
             bad = ~(y >= 0) | off[..., None]
             allowed = "rows of probabilities >= 0 that sum to 1"
         else:
-            bad = ~((y >= 0) & (y < classes) & (np.floor(y) == y))
+            bad = ~cls.is_possible(y, prediction_shape)
             allowed = f"whole numbers from 0 to {classes - 1}"
         cls._refuse_targets(y, bad, allowed)
 

@@ -53,7 +53,7 @@ def _of_possible_targets(nll: Any, self: Any, y: Tensor) -> Tensor:
     is_real = self.support == (-math.inf, math.inf) and not self.is_discrete
     if self.takes_bounds or is_real:
         return nll(self, y)
-    possible = self.is_possible(y)
+    possible = self.is_possible(y, self.prediction.shape)
     value = nll(self, ops.where(possible, y, self.typical_outcome()))
     if constraint := self.prediction_constraint:
         # A constraint may stay away from 0, which is still allowed.
@@ -267,13 +267,26 @@ class Likelihood:
         return shape if size is None else (*shape[:-1], shape[-1] * size)
 
     @classmethod
+    def target_shapes(cls, shape: Shape) -> list[Shape]:
+        """Shapes of targets for predictions of a shape, the usual one first.
+
+        Targets of other shapes are an error, because they would be broadcast.
+        """
+        return [shape]
+
+    @classmethod
     def match_target(cls, y: Tensor, prediction: Tensor) -> Tensor:
-        """Targets as a tensor in the shape of the outcomes.
+        """Targets as a tensor in one of `target_shapes`.
 
         Methods of targets call it first. A last axis of length 1 may be
         omitted. A number is the target of all, and first axes are draws.
         """
-        return checks.matched(y, prediction)
+        y = ops.convert_to_tensor(y, dtype=prediction.dtype)
+        if not len(y.shape):
+            shape = cls.target_shapes(tuple(ops.shape(prediction)))[0]
+            return ops.broadcast_to(y, shape)
+        shapes = cls.target_shapes(tuple(prediction.shape))
+        return checks.aligned(y, shapes, "Targets", draws=True)
 
     @method(targets=True, inside=_of_possible_targets)
     def nll(self, y: Tensor) -> Tensor:
@@ -430,12 +443,15 @@ class Likelihood:
         """Raises a ValueError if the array `y` has impossible targets."""
         y = cls._as_numbers(y)
         with np.errstate(invalid="ignore"):
-            bad = ~cls.is_possible(y)
+            bad = ~cls.is_possible(y, prediction_shape)
         cls._refuse_targets(y, bad, cls.allowed)
 
     @classmethod
-    def is_possible(cls, y: Tensor) -> Any:
-        """Whether each target is possible, for tensors and NumPy arrays."""
+    def is_possible(cls, y: Tensor, shape: Shape) -> Any:
+        """Whether each target is possible for predictions of this shape.
+
+        Targets are tensors or NumPy arrays.
+        """
         low, high = cls.support
         if cls.is_discrete:
             # The remainder of infinity is NaN.

@@ -53,8 +53,8 @@ class Mixed(Wrapper):
         return -ops.logsumexp(self.log_weights(axis) - nll, axis=axis)
 
     @classmethod
-    def is_possible(cls, y: Tensor) -> Any:
-        return cls.likelihood.is_possible(y)
+    def is_possible(cls, y: Tensor, shape: Shape) -> Any:
+        return cls.likelihood.is_possible(y, shape)
 
     @classmethod
     def check_targets(cls, y: Tensor, prediction_shape: Shape) -> None:

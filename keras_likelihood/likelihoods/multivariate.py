@@ -10,11 +10,7 @@ from keras import ops
 from keras_likelihood.backend.operations import clip, seed_generator
 from keras_likelihood.backend.types import Tensor
 from keras_likelihood.constraints import Identity, ShiftedSoftplus, Softplus
-from keras_likelihood.likelihoods.checks import (
-    check_argument,
-    check_size,
-    matched,
-)
+from keras_likelihood.likelihoods.checks import check_argument, check_size
 from keras_likelihood.likelihoods.location_scale import (
     LocationScale,
     Normal,
@@ -285,7 +281,8 @@ class Multivariate(Parametrized):
 
         known, mean = (ops.take(self.prediction, i, -1) for i in (seen, rest))
         root = ops.cholesky(block(seen, seen))
-        white = _solve(root, (matched(values, known) - known)[..., None])
+        residual = self.coordinate.match_target(values, known) - known
+        white = _solve(root, residual[..., None])
         across = _solve(root, block(seen, rest))
         turned = ops.swapaxes(across, -1, -2)
         mean = mean + ops.matmul(turned, white)[..., 0]

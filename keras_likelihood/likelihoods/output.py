@@ -6,7 +6,7 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.types import Shape, Tensor
-from keras_likelihood.likelihoods.checks import aligned, fits
+from keras_likelihood.likelihoods.checks import fits
 from keras_likelihood.likelihoods.likelihood import Likelihood
 
 
@@ -63,27 +63,6 @@ def names_in_output(likelihood: Any, known: Any, count: int) -> list[str]:
         "to the loss, as numbers or as 'global'. "
         f"Received: a prediction and {count} parameter(s)"
     )
-
-
-def align_target(likelihood: Any, y: Tensor, shape: Shape) -> Tensor:
-    """Targets in the one shape that goes with predictions of a shape.
-
-    Axes of length 1 at the end may be omitted: `(batch,)` and `(batch, 1)` mean
-    the same. The result is
-
-    - `(batch, ..., units)`, the shape of the prediction, or
-    - `(batch, ..., units, 2)` for pairs of bounds;
-    - `(batch, ...)` for class numbers, and for other outcomes that are numbers
-      although the prediction has an axis more, such as quantiles;
-    - `(batch, ..., entries)` for vectors and one-hot labels.
-
-    All other shapes are an error, because they would be broadcast.
-    """
-    shape = tuple(shape)
-    allowed = [shape, shape[:-1] if likelihood.event_rank else shape]
-    if likelihood.takes_bounds:
-        allowed.append((*shape, 2))
-    return aligned(y, allowed, f"Targets of {likelihood.__name__}")
 
 
 def align_weight(likelihood: Any, w: Tensor, shape: Shape) -> Tensor:

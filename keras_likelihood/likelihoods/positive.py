@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_likelihood.backend.operations import clip
-from keras_likelihood.backend.types import Tensor
+from keras_likelihood.backend.types import Shape, Tensor
 from keras_likelihood.constraints import ShiftedSoftplus, Softplus
 from keras_likelihood.likelihoods import special, tails
 from keras_likelihood.likelihoods.incomplete import gamma_tails
@@ -261,7 +261,7 @@ class Exponential(Weibull):
     allowed = "finite numbers >= 0"
 
     @classmethod
-    def is_possible(cls, y: Tensor) -> Any:
+    def is_possible(cls, y: Tensor, shape: Shape) -> Any:
         return (y >= 0) & (y < math.inf)
 
     def ratio_nll(self, log_ratio: Tensor) -> Tensor:

@@ -7,9 +7,9 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.operations import clip
-from keras_likelihood.backend.types import Tensor
+from keras_likelihood.backend.types import Shape, Tensor
 from keras_likelihood.constraints import Increasing, ShiftedSoftplus
-from keras_likelihood.likelihoods.checks import check_argument, matched
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.parametrized import Parametrized
 
@@ -69,8 +69,8 @@ class Quantiles(Parametrized):
         return ops.sum(nll, axis=-1) / len(self.levels) + float(constant)
 
     @classmethod
-    def match_target(cls, y: Tensor, prediction: Tensor) -> Tensor:
-        return matched(y, prediction[..., :1])
+    def target_shapes(cls, shape: Shape) -> list[Shape]:
+        return [(*shape[:-1], 1)]
 
     def outcomes_like(self) -> Tensor:
         return self.prediction[..., :1]

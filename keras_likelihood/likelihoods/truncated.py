@@ -73,7 +73,7 @@ class Truncated(Wrapper):
         super().check_targets(y, prediction_shape)
 
     @classmethod
-    def is_possible(cls, y: Tensor) -> Any:
+    def is_possible(cls, y: Tensor, shape: Shape) -> Any:
         low, high = cls.support
         return (y >= low) & (y <= high)
 
@@ -151,7 +151,7 @@ class Rounded(MappedWrapper):
         return -log_probability(self.inner, y - half, y + half)
 
     @classmethod
-    def is_possible(cls, y: Tensor) -> Any:
+    def is_possible(cls, y: Tensor, shape: Shape) -> Any:
         # Compiled code rounds other numbers.
         return y - y == 0
 

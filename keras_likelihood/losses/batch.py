@@ -10,13 +10,9 @@ from keras import ops
 from keras_likelihood.backend.private import mask_of
 from keras_likelihood.backend.processes import gather_replicas, replica_count
 from keras_likelihood.backend.types import Tensor
-from keras_likelihood.likelihoods.checks import as_weight
+from keras_likelihood.likelihoods.checks import aligned, as_weight
 from keras_likelihood.likelihoods.likelihood import Likelihood
-from keras_likelihood.likelihoods.output import (
-    align_target,
-    align_weight,
-    split_output,
-)
+from keras_likelihood.likelihoods.output import align_weight, split_output
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -30,7 +26,7 @@ class Batch:
     prediction: Tensor
     parameters: list[Tensor]
     target: Tensor | None
-    """Targets in the shape of `align_target`."""
+    """Targets in one of the `target_shapes` of the likelihood."""
     weight: Tensor
     """Weight of each outcome, 0 where it is masked or ignored."""
     mask: Tensor
@@ -79,8 +75,10 @@ class Batch:
             # Class numbers stay integers.
             is_class = event_rank and keras.backend.is_int_dtype(own)
             target = ops.convert_to_tensor(y_true, None if is_class else dtype)
-            target = align_target(likelihood, target, shape)
-            possible = _per_outcome(_possible(likelihood, target, shape), mask)
+            shapes = likelihood.target_shapes(tuple(shape))
+            what = f"Targets of {likelihood.__name__}"
+            target = aligned(target, shapes, what)
+            possible = _per_outcome(likelihood.is_possible(target, shape), mask)
             if missing is not None:
                 is_known = _per_outcome(~is_missing(target, missing), mask)
                 mask = mask * ops.cast(is_known, mask.dtype)
@@ -173,17 +171,6 @@ class Batch:
         return ops.divide_no_nan(total, count)
 
 
-def _possible(likelihood: Any, y: Tensor, shape: Any) -> Tensor:
-    """Whether each entry of the targets is possible."""
-    if likelihood.takes_bounds:
-        return ops.logical_not(ops.isnan(y))
-    is_class = hasattr(likelihood, "class_probabilities")
-    if is_class and likelihood.event_rank and len(y.shape) < len(shape):
-        whole = ops.cast(ops.cast(y, "int32"), y.dtype) == y
-        return ops.logical_and(whole, (y >= 0) & (y < shape[-1]))
-    return likelihood.is_possible(y)
-
-
 def is_missing(y: Any, missing: float | str) -> Any:
     """Whether each entry of the targets is marked as unknown."""
     # Only NaN differs from itself.
@@ -208,9 +195,9 @@ def _per_outcome(flags: Tensor, like: Tensor) -> Tensor:
 
 def _possible_target(distribution: Any, y: Tensor) -> Tensor:
     """Possible targets, without gradient, that broadcast with `y`."""
-    more = len(y.shape) - len(distribution.prediction.shape)
-    if more < 0 or hasattr(distribution, "class_probabilities"):
+    if hasattr(distribution, "class_probabilities"):
         return ops.zeros_like(y)
     typical = ops.cast(distribution.typical_outcome(), y.dtype)
     # Two bounds have a further axis.
+    more = len(y.shape) > len(distribution.prediction.shape)
     return typical[..., None] if more else typical

@@ -15,11 +15,8 @@ from keras_likelihood.data_parameters.indexed import (
     has_index,
     indices,
 )
-from keras_likelihood.likelihoods.output import (
-    align_target,
-    align_weight,
-    split_output,
-)
+from keras_likelihood.likelihoods.checks import aligned
+from keras_likelihood.likelihoods.output import align_weight, split_output
 from keras_likelihood.losses.batch import is_missing
 from keras_likelihood.regularizers.learn_scales import (
     LearnScales,
@@ -55,7 +52,8 @@ def _numpy(value: Any) -> Any:
 
 def _check_labels(loss: Any, shape: Shape, y: Any, weight: Any) -> None:
     likelihood, rows = loss.likelihood, len(y)
-    y = align_target(likelihood, y, shape)
+    what = f"Targets of {likelihood.__name__}"
+    y = aligned(y, likelihood.target_shapes(shape), what)
     if weight is not None:
         weight = align_weight(likelihood, weight, shape)
     if len(shape) != 2:
