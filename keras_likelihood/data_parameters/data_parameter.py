@@ -163,10 +163,10 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         self._likelihood, self.name = likelihood, name
         declared = likelihood.parameter(name)
         self.follows: bool = declared.row_rule == "running_mean"
-        self._constraint = self.constraint or declared.constraint
+        self.map = self.constraint or declared.constraint
         self.start = declared.initial if self.initial is None else self.initial
         with np.errstate(over="ignore"):
-            origin = self._constraint.inverse(self.start)
+            origin = self.map.inverse(self.start)
             stored = np.array([self.start, origin], "float32")
         is_finite = np.isfinite(stored).all()
         check_argument("initial", self.initial, is_finite, "finite in float32")
@@ -207,7 +207,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         check_argument("num_examples", self.num_examples, fits, allowed)
         rows = (self.num_examples, len(self._rule.columns), size)
         # The entries of a vector are adjacent in a row, so vectors repeat.
-        self._origin = np.resize(self._constraint.inverse(self.start), shape)
+        self._origin = np.resize(self.map.inverse(self.start), shape)
         if self.table is None:
             self.table = MemoryTable(rows, name)
         else:
@@ -229,7 +229,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
             "parameter": self.name,
             "dimension": self.dimension,
             "initial": np.asarray(self.start, "float64").tolist(),
-            "constraint": repr(self._constraint),
+            "constraint": repr(self.map),
         }
 
     def _require_built(self) -> None:
@@ -295,7 +295,7 @@ class DataParameter(FromArguments, keras.callbacks.Callback):
         """Values `(batch, *row_shape)` for displacements `(batch, size)`."""
         rows = ops.reshape(displacement, (-1, *self.row_shape))
         origin = ops.convert_to_tensor(self._origin, dtype=rows.dtype)
-        return self._constraint(origin + rows)
+        return self.map(origin + rows)
 
     def fallback_value(self) -> Tensor:
         """The value without an index, `(1, *row_shape)`."""

@@ -81,11 +81,11 @@ def _check_layer(
 def _value(layer: Any) -> tuple[float, bool]:
     """Mean value of a parameter, and whether its initial value has changed."""
     if isinstance(layer, PredictedParameter):
-        value = layer.constraint(layer.read(layer.bias))
-        start, has_kernel = layer.initial, convert_to_numpy(layer.kernel).any()
+        value = layer.map(layer.read(layer.bias))
+        has_kernel = convert_to_numpy(layer.kernel).any()
     else:
-        value, start, has_kernel = layer.value(), layer.start, False
-    value = convert_to_numpy(value)
+        value, has_kernel = layer.value(), False
+    value, start = convert_to_numpy(value), layer.start
     has_moved = not np.allclose(value, np.resize(start, value.shape), 1e-6)
     return float(np.mean(value)), has_kernel or has_moved
 

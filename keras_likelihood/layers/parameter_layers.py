@@ -17,6 +17,11 @@ from keras_likelihood.likelihoods.checks import check_argument
 class ParameterLayer(keras.Layer):
     """Base class of the layers for one parameter; see `LikelihoodHead`."""
 
+    likelihood: Any = None
+    parameter: Any = None
+    unit: Any = None
+    """Unit of a value, which `LikelihoodModel.adapt` sets, or `None`."""
+
     def __init__(
         self,
         *,
@@ -41,6 +46,15 @@ class ParameterLayer(keras.Layer):
         self.weight_decay = float(weight_decay)
         self.clipnorm = clipnorm and float(clipnorm)
         self.supports_masking = True
+
+    def declare(self, likelihood: Any, name: str) -> Any:
+        """Takes defaults from a parameter of a likelihood; returns it."""
+        self.likelihood, self.parameter = likelihoods.get(likelihood), name
+        declared = self.likelihood.parameter(name)
+        # The arguments stay in the config as they are.
+        self.map = self.constraint or declared.constraint
+        self.start = declared.initial if self.initial is None else self.initial
+        return declared
 
     def add_controlled_weight(
         self, name: str, shape: Any, start: Any = 0.0
@@ -109,10 +123,6 @@ class GlobalParameter(ParameterLayer):
 
     def __init__(self, *, dimension: str = "scalar", **options: Any) -> None:
         super().__init__(dimension=dimension, **options)
-        self.likelihood = None
-        self.parameter: str | None = None
-        self.unit: Any = None
-        """Unit of a value, which `LikelihoodModel.adapt` sets, or `None`."""
 
     def bind(
         self, likelihood: Any, name: str, *, has_unit: bool = False
@@ -127,11 +137,8 @@ class GlobalParameter(ParameterLayer):
                 f"{self.parameter!r} of {self.likelihood.name()}. "
                 f"Received: {name!r} of {likelihood.name()}"
             )
-        self.likelihood, self.parameter = likelihood, name
-        self._has_unit = has_unit
-        declared = likelihood.parameter(name)
-        self._constraint = self.constraint or declared.constraint
-        self.start = declared.initial if self.initial is None else self.initial
+        self._has_unit: bool = has_unit
+        declared = self.declare(likelihood, name)
         if self.dimension == "scalar" and declared.size is None:
             self._add_weight(())
         return self
@@ -148,7 +155,7 @@ class GlobalParameter(ParameterLayer):
             self._add_weight(shape)
 
     def _add_weight(self, shape: Any) -> None:
-        start = np.resize(self._constraint.inverse(self.start), shape)
+        start = np.resize(self.map.inverse(self.start), shape)
         weight = self.add_controlled_weight("unconstrained", shape, start)
         self.unconstrained, self.built = weight, True
         if self._has_unit:
@@ -164,7 +171,7 @@ class GlobalParameter(ParameterLayer):
 
     def value(self) -> Tensor:
         """The current value, a scalar or the parameter of one example."""
-        value = self._constraint(self.read(self.unconstrained))
+        value = self.map(self.read(self.unconstrained))
         return value if self.unit is None else value * self.unit
 
     @property
@@ -184,7 +191,7 @@ class GlobalParameter(ParameterLayer):
         value = np.asarray(value, "float64")
         if self.unit is not None:
             value = value / ops.convert_to_numpy(self.unit)
-        unconstrained = self._constraint.inverse(value)
+        unconstrained = self.map.inverse(value)
         stored = unconstrained / self.learning_rate_multiplier
         self.unconstrained.assign(np.reshape(stored, self.unconstrained.shape))
 
@@ -252,15 +259,10 @@ class PredictedParameter(ParameterLayer):
         super().__init__(dimension=dimension, **options)
         is_size = hidden_units is None or hidden_units >= 1
         check_argument("hidden_units", hidden_units, is_size, ">= 1 or None")
-        self.likelihood = likelihoods.get(likelihood)
-        declared = self.likelihood.parameter(parameter)
-        self.parameter, self.units = parameter, units
+        self.declare(likelihood, parameter)
+        self.units, self.normalize = units, normalize
         self.isolated, self.hidden_units = isolated, hidden_units
-        self.normalize = normalize
-        self.constraint = self.constraint or declared.constraint
-        given = self.initial
-        self.initial = declared.initial if given is None else given
-        self._start = self.constraint.inverse(self.initial)
+        self._bias_start = self.map.inverse(self.start)
         self.normalization = _normalization(normalize, self.dtype_policy)
         self.hidden = None
         if hidden_units is not None:
@@ -278,7 +280,7 @@ class PredictedParameter(ParameterLayer):
             input_shape = (*input_shape[:-1], self.hidden_units)
         size, add = shape[-1:], self.add_controlled_weight
         self.kernel = add("kernel", (input_shape[-1], *size))
-        self.bias = add("bias", size, np.resize(self._start, size))
+        self.bias = add("bias", size, np.resize(self._bias_start, size))
 
     def call(
         self, features: Tensor, training: bool | None = None, mask: Any = None
@@ -296,7 +298,7 @@ class PredictedParameter(ParameterLayer):
             features = _mean_over_positions(features, mask)
         kernel = ops.cast(self.read(self.kernel), features.dtype)
         product = ops.cast(ops.matmul(features, kernel), self.variable_dtype)
-        return self.constraint(product + self.read(self.bias))
+        return self.map(product + self.read(self.bias))
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         return previous_mask if self.dimension == "element" else None

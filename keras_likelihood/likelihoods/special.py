@@ -85,29 +85,21 @@ def relative_entropy(
     `(y - x) / (y + x)`. The `difference` is `y - x`, if the caller knows it
     more accurately than from `x >= 0` and `y > 0`.
     """
-    difference = y - x if difference is None else difference
-    return _relative_entropy(x, y, ops.stop_gradient(difference))
-
-
-@with_slopes
-def _relative_entropy(x: Tensor, y: Tensor, difference: Tensor) -> Any:
-    positive = ops.where(x > 0, x, ops.ones_like(x))
-    t = difference / positive
-    near = ops.logical_and(ops.abs(t) < 0.5, x > 0)
-    t = clip(t, -0.6, 0.6)
+    apart = y - x
+    if difference is not None:
+        change = apart - ops.stop_gradient(apart)
+        apart = ops.stop_gradient(difference) + change
+    # A gradient of JAX has the square of the divisor.
+    near = ops.logical_and(ops.abs(apart) < 0.5 * x, x > 1e-18)
+    t = ops.where(near, apart, 0.0) / ops.where(near, x, 1.0)
     v = t / (2 + t)
     v2 = ops.square(v)
     # More terms would be below the dtype's precision: `v2` is below 1 / 9.
     last = 13 if ops.dtype(t) == "float64" else 7
-    series = 1 / (2 * last + 3)
-    for k in range(last - 1, -1, -1):
-        series = series * v2 + 1 / (2 * k + 3)
-    close = x * v * (t - 2 * v2 * series)
-    log_ratio = ops.log(positive) - ops.log(y)
-    value = ops.where(near, close, x * log_ratio + difference)
-    by_x = ops.where(near, -2 * v * (1 + v2 * series), log_ratio)
-    # `y - x` is known from the other two.
-    return value, by_x, difference / y, ops.zeros_like(value)
+    series = polynomial([1 / (2 * k + 3) for k in range(last + 1)], v2)[0]
+    positive = ops.where(x > 0, x, ops.ones_like(x))
+    direct = x * (ops.log(positive) - ops.log(y)) + apart
+    return ops.where(near, x * v * (t - 2 * v2 * series), direct)
 
 
 def _from_eight(

@@ -134,7 +134,13 @@ class Batch:
             counts = self.weight > 0
         while len(counts.shape) < len(y.shape):
             counts = counts[..., None]
-        return ops.where(counts, y, _possible_target(distribution, y))
+        if hasattr(distribution, "class_probabilities"):
+            return ops.where(counts, y, ops.zeros_like(y))
+        typical = ops.cast(distribution.typical_outcome(), y.dtype)
+        if len(y.shape) > len(self.prediction.shape):
+            # Two bounds have a further axis.
+            typical = typical[..., None]
+        return ops.where(counts, y, typical)
 
     def count(self) -> Tensor:
         """Number of examples, each by the share of its known outcomes."""
@@ -146,23 +152,18 @@ class Batch:
 
         Means are over the outcomes that are neither masked nor ignored.
         """
-        weight, mask = (
-            ops.broadcast_to(ops.cast(w, values.dtype), ops.shape(values))
-            for w in (self.weight, self.mask)
-        )
-        values = values * weight
+        by_weight = reduction == "mean_with_sample_weight"
+        counted = self.weight if by_weight else self.mask
+        counted = ops.cast(counted, values.dtype) * ops.ones_like(values)
+        values = values * ops.cast(self.weight, values.dtype)
         if len(values.shape) == len(self.prediction.shape):
             # Mean over units
-            values, weight, mask = (
-                ops.mean(v, axis=-1) for v in (values, weight, mask)
-            )
+            values, counted = ops.mean(values, -1), ops.mean(counted, -1)
         if reduction in (None, "none"):
             return values
-        total = ops.sum(values)
+        total, count = ops.sum(values), ops.sum(counted)
         if reduction == "sum":
             return total
-        by_weight = reduction == "mean_with_sample_weight"
-        count = ops.sum(weight if by_weight else mask)
         # The losses of all replicas are summed.
         if replica_count() > 1 and not self.is_plain:
             count = ops.sum(gather_replicas(count[None]))
@@ -191,13 +192,3 @@ def _per_outcome(flags: Tensor, like: Tensor) -> Tensor:
     while len(flags.shape) > len(like.shape):
         flags = ops.all(flags, axis=-1)
     return flags
-
-
-def _possible_target(distribution: Any, y: Tensor) -> Tensor:
-    """Possible targets, without gradient, that broadcast with `y`."""
-    if hasattr(distribution, "class_probabilities"):
-        return ops.zeros_like(y)
-    typical = ops.cast(distribution.typical_outcome(), y.dtype)
-    # Two bounds have a further axis.
-    more = len(y.shape) > len(distribution.prediction.shape)
-    return typical[..., None] if more else typical

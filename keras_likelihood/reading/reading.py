@@ -290,9 +290,8 @@ def _read(model: Any, key: str, output: Any, loss: Any) -> Reading:
         else:
             learned = {**loss.data_parameters, **loss.learned_beside()}
             layer = learned.get(name)
-        constraint = getattr(layer, "constraint", None) or declared.constraint
-        initial = getattr(layer, "initial", None)
-        initial = declared.initial if initial is None else initial
+        constraint = getattr(layer, "map", declared.constraint)
+        initial = getattr(layer, "start", declared.initial)
         data = reading.data_parameters.get(name)
         if data is not None and data.num_examples == len(reading.prediction):
             values = data.values()
