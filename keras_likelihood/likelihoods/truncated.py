@@ -52,7 +52,7 @@ class Truncated(Wrapper):
             "low": start if start > -math.inf else None,
             "high": end if end < math.inf else None,
             "support": (max(start, least), min(end, most)),
-            "allowed": f"in [{start}, {end}]",
+            "allowed": f"{inner.allowed}, in [{start}, {end}]",
         }
 
     def _ends(self) -> tuple[Tensor, Tensor]:
@@ -68,14 +68,10 @@ class Truncated(Wrapper):
         return inner.nll(y) + log_probability(inner, *self._ends())
 
     @classmethod
-    def check_targets(cls, y: Tensor, prediction_shape: Shape) -> None:
-        cls.likelihood.check_targets(y, prediction_shape)
-        super().check_targets(y, prediction_shape)
-
-    @classmethod
     def is_possible(cls, y: Tensor, shape: Shape) -> Any:
         low, high = cls.support
-        return (y >= low) & (y <= high)
+        inside = (y >= low) & (y <= high)
+        return cls.likelihood.is_possible(y, shape) & inside
 
     def log_tail(self, y: Tensor, upper: Tensor) -> Tensor:
         inner, (low, high) = self.inner, self._ends()

@@ -84,13 +84,12 @@ def _check_labels(loss: Any, shape: Shape, y: Any, weight: Any) -> None:
         likelihood.check_targets(y, shape)
 
 
-def standardize_weights(
+def indexed_weights(
     x: Any, y: Any, sample_weight: Any = None, class_weight: Any = None
-) -> tuple[Any, ...]:
-    """`(x, y, sample_weight, class_weight)` in the form that Keras expects.
+) -> Any:
+    """Sample weights in the structure of the targets, as Keras needs them.
 
-    Keras needs weights in the structure of the targets, which are dicts if they
-    come from `kl.indexed`.
+    Targets of `kl.indexed` are dicts.
     """
     if class_weight is not None and indices(x, y):
         raise ValueError(
@@ -98,11 +97,11 @@ def standardize_weights(
             "of the examples as `sample_weight`. "
             f"Received: class_weight={class_weight}"
         )
-    if sample_weight is not None and has_index(y):
-        # The weights of the index are unused.
-        unused = np.zeros(len(y[INDEX]), "float32")
-        sample_weight = {INDEX: unused, TARGET: sample_weight}
-    return x, y, sample_weight, class_weight
+    if sample_weight is None or not has_index(y):
+        return sample_weight
+    # The weights of the index are unused.
+    unused = np.zeros(len(y[INDEX]), "float32")
+    return {INDEX: unused, TARGET: sample_weight}
 
 
 def refuse_new_rows(y: Any) -> None:

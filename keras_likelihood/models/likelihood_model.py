@@ -224,8 +224,8 @@ class LikelihoodModel(LikelihoodStep):
         fit_arguments.add_own_callbacks(self, given)
         if own:
             named = ("x", "y", "sample_weight", "class_weight")
-            values = fit_arguments.standardize_weights(*map(given.get, named))
-            given.update(zip(named, values, strict=True))
+            weights = fit_arguments.indexed_weights(*map(given.get, named))
+            given["sample_weight"] = weights
         fit_arguments.build_optimizer(self)
         try:
             with keeping_values(self, trains=True):
@@ -243,14 +243,16 @@ class LikelihoodModel(LikelihoodStep):
         **kwargs: Any,
     ) -> Any:
         """As `keras.Model.train_on_batch`, with the same checks as `fit`."""
-        given = (x, y, sample_weight, class_weight)
         own = self.data_parameters.values()
         if own:
-            given = fit_arguments.standardize_weights(*given)
-        self._check_targets(*given[1:3])
+            given = (x, y, sample_weight, class_weight)
+            sample_weight = fit_arguments.indexed_weights(*given)
+        self._check_targets(y, sample_weight)
         fit_arguments.check_counted(self)
         fit_arguments.build_optimizer(self)
-        logs = super().train_on_batch(*given, **kwargs)
+        logs = super().train_on_batch(
+            x, y, sample_weight, class_weight, **kwargs
+        )
         for parameter in own:
             parameter.check()
         return logs
