@@ -17,11 +17,19 @@ def numpy_batches(data: Any) -> Iterator[Any]:
     """Batches of a dataset, such as `tf.data.Dataset`, as NumPy arrays."""
     indexable = hasattr(data, "__len__") and hasattr(data, "__getitem__")
     batches = map(data.__getitem__, range(len(data))) if indexable else data
-    yield from map(_to_numpy, batches)
+    yield from map(to_numpy, batches)
 
 
-def _to_numpy(nest: Any) -> Any:
-    return keras.tree.map_structure(keras.ops.convert_to_numpy, nest)
+def to_numpy(nest: Any) -> Any:
+    """A nest of tensors as NumPy arrays. `None` stays."""
+    return keras.tree.map_structure(
+        lambda v: None if v is None else keras.ops.convert_to_numpy(v), nest
+    )
+
+
+def joined(nests: Any) -> Any:
+    """The rows of several nests of arrays, one after the other."""
+    return keras.tree.map_structure(lambda *a: np.concatenate(a), *nests)
 
 
 _MOST_READ = 1024
@@ -41,7 +49,7 @@ class Rows:
         self._set = None if is_arrays(x) else x
         self._rows, self._asked = {}, 0
         if self._set is None:
-            self._rows = _to_numpy(_named(x, y, sample_weight))
+            self._rows = to_numpy(_named(x, y, sample_weight))
 
     @property
     def can_be_read(self) -> bool:
@@ -245,5 +253,4 @@ def _first_batches(data: Any, most: int) -> tuple[Any, int]:
         counts.append(len(keras.tree.flatten(read[-1])[0]))
         if sum(counts) >= most:
             break
-    joined = keras.tree.map_structure(lambda *a: np.concatenate(a), *read)
-    return joined, counts[0]
+    return joined(read), counts[0]

@@ -12,6 +12,7 @@ from keras_likelihood.backend.registration import serializable
 from keras_likelihood.backend.types import Tensor
 from keras_likelihood.ensembles.ensemble_distribution import (
     EnsembleDistribution,
+    pooled_prediction,
 )
 from keras_likelihood.layers.target_units import collect_targets
 from keras_likelihood.likelihoods.checks import check_argument
@@ -36,11 +37,12 @@ class MemberOutputs(keras.Layer):
         predictions, parameters = zip(*map(split_output, outputs), strict=True)
         columns = [predictions, *zip(*parameters, strict=True)]
         pooled = sum(predictions) / len(predictions)
-        if hasattr(self.likelihood, "pooled_prediction"):
+        own = self.likelihood
+        if own and issubclass(own, likelihoods.Softmax | likelihoods.Bernoulli):
             names = names_in_output(self.likelihood, (), len(columns) - 1)
             stacked = [ops.stack(values, axis=-2) for values in columns]
             values = dict(zip(("prediction", *names), stacked, strict=True))
-            pooled = self.likelihood(**values).pooled_prediction(axis=-2)
+            pooled = pooled_prediction(self.likelihood(**values))
         return pooled, *(ops.concatenate(v, axis=-1) for v in columns)
 
     def compute_mask(self, inputs: list[Any], previous_mask: Any) -> Any:

@@ -9,7 +9,13 @@ from keras import ops
 
 from keras_likelihood.backend.types import Shape, Tensor
 from keras_likelihood.constraints import Identity
-from keras_likelihood.likelihoods import Parameter, Softmax, VonMises, get
+from keras_likelihood.likelihoods import (
+    Bernoulli,
+    Parameter,
+    Softmax,
+    VonMises,
+    get,
+)
 from keras_likelihood.likelihoods.checks import check_argument, check_size
 from keras_likelihood.likelihoods.method_calls import method
 from keras_likelihood.likelihoods.mixture import Mixed
@@ -71,8 +77,8 @@ class EnsembleDistribution(Mixed):
 
     def __init__(self, prediction: Tensor, **parameters: Any) -> None:
         super().__init__(prediction, **parameters)
-        if hasattr(self.likelihood, "pooled_prediction"):
-            pooled = self.inner.pooled_prediction(axis=-2)
+        if issubclass(self.likelihood, Softmax | Bernoulli):
+            pooled = pooled_prediction(self.inner)
             self.prediction = pooled + ops.zeros_like(self.prediction)
 
     @classmethod
@@ -165,3 +171,16 @@ def _uncertainty(distribution: Any) -> Tensor:
         return distribution.variance()
     p = distribution.class_probabilities()
     return -ops.sum(p * safe_log(p), axis=-1)
+
+
+def pooled_prediction(members: Any) -> Tensor:
+    """The logits of the mean probabilities of members, which are on axis -2."""
+    if isinstance(members, Bernoulli):
+        yes, no = (
+            ops.logsumexp(-ops.softplus(logits), axis=-2)
+            for logits in (-members.logits, members.logits)
+        )
+        return yes - no
+    logs = ops.log_softmax(members.bounded_logits(), axis=-1)
+    count = math.log(members.prediction.shape[-2])
+    return ops.logsumexp(logs, axis=-2) - count

@@ -4,10 +4,13 @@ from typing import Any
 
 import keras
 import numpy as np
-from keras import ops
 
 from keras_likelihood.backend.registration import serializable
-from keras_likelihood.backend.training_rows import numpy_batches
+from keras_likelihood.backend.training_rows import (
+    joined,
+    numpy_batches,
+    to_numpy,
+)
 from keras_likelihood.backend.types import Tensor
 from keras_likelihood.likelihoods.checks import as_numbers, as_weight
 
@@ -49,13 +52,13 @@ def collect_targets(y: Any, sample_weight: Any = None) -> Any:
     Batches are `y`, `(x, y)` or `(x, y, sample_weight)`.
     """
     if not _is_dataset(y):
-        return keras.tree.map_structure(_numpy, (y, sample_weight))
+        return to_numpy((y, sample_weight))
     batches = []
     for batch in numpy_batches(y):
         parts = batch if isinstance(batch, list | tuple) else (None, batch)
         batches.append((parts[1], parts[2] if len(parts) > 2 else None))
     targets, weights = zip(*batches, strict=True)
-    return _join(targets), None if weights[0] is None else _join(weights)
+    return joined(targets), None if weights[0] is None else joined(weights)
 
 
 def centre_and_spread(
@@ -113,11 +116,3 @@ def _is_dataset(y: Any) -> Any:
     if isinstance(y, list | tuple):
         return isinstance(y[0], tuple) if len(y) else False
     return not hasattr(y, "shape") and not isinstance(y, dict)
-
-
-def _join(nests: Any) -> Any:
-    return keras.tree.map_structure(lambda *a: np.concatenate(a), *nests)
-
-
-def _numpy(value: Tensor) -> Any:
-    return value if value is None else ops.convert_to_numpy(value)

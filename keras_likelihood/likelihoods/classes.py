@@ -11,7 +11,7 @@ from keras import ops
 from keras_likelihood.backend.operations import clip
 from keras_likelihood.backend.types import Shape, Tensor
 from keras_likelihood.constraints import ShiftedSoftplus
-from keras_likelihood.likelihoods.checks import aligned, check_size
+from keras_likelihood.likelihoods.checks import check_size
 from keras_likelihood.likelihoods.likelihood import Likelihood
 from keras_likelihood.likelihoods.method_calls import method
 from keras_likelihood.likelihoods.parameter import Parameter
@@ -62,11 +62,6 @@ class Bernoulli(Likelihood):
     def variance(self) -> Tensor:
         return self.mean() * ops.sigmoid(-self.logits)
 
-    def pooled_prediction(self, axis: int) -> Tensor:
-        """Log-odds of the mean probability over an axis of the logits."""
-        yes = ops.logsumexp(-ops.softplus(-self.logits), axis=axis)
-        return yes - ops.logsumexp(-ops.softplus(self.logits), axis=axis)
-
     @method()
     def class_probabilities(self) -> Tensor:
         """Probabilities of classes 0 and 1, `(batch, ..., units, 2)`."""
@@ -103,7 +98,7 @@ class Softmax(Likelihood):
         """Logits after division by the temperature."""
         return self.prediction / self.temperature
 
-    def _bounded_logits(self) -> Tensor:
+    def bounded_logits(self) -> Tensor:
         """Logits of the same probabilities, finite at any temperature."""
         largest = ops.max(self.prediction, axis=-1, keepdims=True)
         distance = self.prediction - ops.stop_gradient(largest)
@@ -116,7 +111,7 @@ class Softmax(Likelihood):
         One-hot or soft labels have the logits' shape. The NLL of a number that
         is not a class is NaN.
         """
-        logits = self._bounded_logits()
+        logits = self.bounded_logits()
         if len(y.shape) == len(logits.shape):
             return ops.categorical_crossentropy(
                 ops.cast(y, logits.dtype), logits, from_logits=True
@@ -137,12 +132,6 @@ class Softmax(Likelihood):
                 f"classes. For one logit, use Bernoulli. Received: {shape}"
             )
         return [shape[:-1], shape]
-
-    @classmethod
-    def match_target(cls, y: Tensor, prediction: Tensor) -> Tensor:
-        shapes = cls.target_shapes(tuple(prediction.shape))
-        what = "Labels (class numbers or one-hot)"
-        return aligned(ops.convert_to_tensor(y), shapes, what)
 
     @classmethod
     def is_possible(cls, y: Tensor, shape: Shape) -> Any:
@@ -170,7 +159,7 @@ class Softmax(Likelihood):
 
     def mean(self) -> Tensor:
         """Class probabilities, in the logits' shape."""
-        return ops.softmax(self._bounded_logits())
+        return ops.softmax(self.bounded_logits())
 
     def information(self) -> Tensor:
         """Diagonal of `(diag(p) - p p^T) / temperature^2`, `p = mean()`."""
@@ -179,12 +168,6 @@ class Softmax(Likelihood):
     def variance(self) -> Tensor:
         p = self.mean()
         return p * (1 - p)
-
-    def pooled_prediction(self, axis: int) -> Tensor:
-        """Logits of the mean probabilities over an axis of the logits."""
-        logs = ops.log_softmax(self._bounded_logits(), axis=-1)
-        count = math.log(self.prediction.shape[axis])
-        return ops.logsumexp(logs, axis=axis) - count
 
     @method()
     def class_probabilities(self) -> Tensor:
@@ -196,7 +179,7 @@ class Softmax(Likelihood):
         shape, dtype = self._sample_shape(count), self.prediction.dtype
         uniform = keras.random.uniform(shape, 1e-20, dtype=dtype, seed=seed)
         gumbel = -ops.log(-ops.log(uniform))
-        return ops.argmax(self._bounded_logits() + gumbel, axis=-1)
+        return ops.argmax(self.bounded_logits() + gumbel, axis=-1)
 
     def _as_tfp(self, tfp: Any) -> Any:
         return tfp.Categorical(logits=self.logits)

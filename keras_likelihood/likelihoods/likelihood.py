@@ -48,6 +48,9 @@ def compiled_method(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+_compiled_once = functools.cache(compiled_method)
+
+
 def _of_possible_targets(nll: Any, self: Any, y: Tensor) -> Tensor:
     """`nll(y)`, or NaN for impossible targets and predictions."""
     is_real = self.support == (-math.inf, math.inf) and not self.is_discrete
@@ -87,14 +90,8 @@ def _of_the_smaller_tail(
     log_p = ops.where(is_empty, math.log(0.25), log_p)
     low, high = self.support
     end = ops.where(upper, high, low)
-    return ops.where(is_empty, end, tail_quantile(self, log_p, upper))
-
-
-@functools.cache
-def _compiled_quantile(tail_quantile: Any) -> Callable[..., Any]:
-    return compiled_method(
-        functools.partial(_of_the_smaller_tail, tail_quantile)
-    )
+    value = _compiled_once(tail_quantile)(self, log_p, upper)
+    return ops.where(is_empty, end, value)
 
 
 class Likelihood:
@@ -279,14 +276,16 @@ class Likelihood:
         """Targets as a tensor in one of `target_shapes`.
 
         Methods of targets call it first. A last axis of length 1 may be
-        omitted. A number is the target of all, and first axes are draws.
+        omitted. A number is the target of all. First axes are draws, unless
+        they could be a shape of labels.
         """
         y = ops.convert_to_tensor(y, dtype=prediction.dtype)
         if not len(y.shape):
             shape = cls.target_shapes(tuple(ops.shape(prediction)))[0]
             return ops.broadcast_to(y, shape)
         shapes = cls.target_shapes(tuple(prediction.shape))
-        return checks.aligned(y, shapes, "Targets", draws=True)
+        draws = cls.takes_bounds or len(shapes) == 1
+        return checks.aligned(y, shapes, "Targets", draws)
 
     @method(targets=True, inside=_of_possible_targets)
     def nll(self, y: Tensor) -> Tensor:
@@ -345,7 +344,7 @@ class Likelihood:
         log_p = ops.log(ops.where(tail == 0, 0.25, tail))
         return self.tail_quantile(ops.where(tail == 0, -math.inf, log_p), upper)
 
-    @method(by_row=True, inside=lambda f, *args: _compiled_quantile(f)(*args))
+    @method(by_row=True, inside=_of_the_smaller_tail)
     def tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
         """The value at which a tail has the probability `exp(log_p)`.
 

@@ -95,13 +95,6 @@ class Batch:
         parts = (target, weight, mask, possible, index, plain)
         return cls(prediction, parameters, *parts)
 
-    @classmethod
-    def for_keras(
-        cls, y_true: Any, y_pred: Any, sample_weight: Any = None
-    ) -> "Batch":
-        """An output with a loss of Keras, which decides on shapes itself."""
-        return cls(y_pred, [], y_true, sample_weight, None, None, None, False)
-
     @property
     def output(self) -> Any:
         """`(prediction, parameter, ...)`."""

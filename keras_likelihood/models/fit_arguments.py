@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from keras_likelihood.backend.kept_values import variables_of
-from keras_likelihood.backend.training_rows import Rows
+from keras_likelihood.backend.training_rows import Rows, to_numpy
 from keras_likelihood.backend.types import Shape
 from keras_likelihood.data_parameters.indexed import (
     INDEX,
@@ -40,48 +40,33 @@ def check_targets(
         prediction, _ = split_output(predictions[key])
         labels, weight, _ = targets[key]
         if hasattr(labels, "__array__") and np.size(labels):
-            labels, weight = keras.tree.map_structure(_numpy, (labels, weight))
+            labels, weight = to_numpy((labels, weight))
             # Keras raises the error for another length.
             if weight is None or len(weight) == len(labels):
                 _check_labels(loss, tuple(prediction.shape), labels, weight)
 
 
-def _numpy(value: Any) -> Any:
-    return value if value is None else keras.ops.convert_to_numpy(value)
-
-
 def _check_labels(loss: Any, shape: Shape, y: Any, weight: Any) -> None:
-    likelihood, rows = loss.likelihood, len(y)
+    likelihood, rank = loss.likelihood, len(shape) - loss.likelihood.event_rank
     what = f"Targets of {likelihood.__name__}"
     y = aligned(y, likelihood.target_shapes(shape), what)
+    counts = np.ones((1,) * rank, bool)
     if weight is not None:
-        weight = align_weight(likelihood, weight, shape)
+        counts = align_weight(likelihood, weight, shape) != 0
     if len(shape) != 2:
         return
-    counts = np.ones(rows, bool)
-    if weight is not None:
-        # A row is checked if any of its weights is not 0.
-        counts = (weight.reshape(rows, -1) != 0).any(axis=1)
     if loss.missing is not None:
         known = ~is_missing(y, loss.missing)
         # A vector with a missing entry is missing.
-        every = np.all if likelihood.event_rank else np.any
-        counts &= every(known.reshape(rows, -1), axis=1)
-        if counts.any():
-            y = np.where(known, y, y[known][0])
-    y = y[counts]
-    if y.dtype.kind == "f" and not likelihood.takes_bounds:
-        bad = ~np.isfinite(y)
-        if weight is not None and weight.shape == bad.shape:
-            bad &= weight[counts] != 0
-        if bad.any():
-            row = np.flatnonzero(counts)[bad.nonzero()[0][0]]
-            raise ValueError(
-                f"Targets of {likelihood.__name__} must be finite numbers, "
-                f"except at weight 0. Received: {y[bad][0]} in row {row}"
-            )
-    if len(y):
-        likelihood.check_targets(y, shape)
+        known = known.reshape(*known.shape[:rank], -1).all(axis=-1)
+        counts = counts & known
+    counts = np.broadcast_to(counts, y.shape[:rank])
+    if not counts.any():
+        return
+    # Other targets may have any value.
+    more = (1,) * (y.ndim - rank)
+    y = np.where(counts.reshape(counts.shape + more), y, y[counts][0])
+    likelihood.check_targets(y, shape)
 
 
 def indexed_weights(

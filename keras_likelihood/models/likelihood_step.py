@@ -215,8 +215,10 @@ class LikelihoodStep(keras.Model):
         for key, loss in own.losses.items():
             target, weight, index = targets[key]
             if key not in own.by_key:
-                batch = Batch.for_keras(target, y_pred[key], weight)
-                yield key, batch, loss(target, y_pred[key], weight), None
+                # A loss of Keras decides on shapes itself.
+                value = loss(target, y_pred[key], weight)
+                parts = (target, weight, None, None, None, False)
+                yield key, Batch(y_pred[key], [], *parts), value, None
                 continue
             batch = loss.batch(target, y_pred[key], weight, index)
             factor = own.loss_weights.get(key)
