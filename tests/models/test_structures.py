@@ -214,3 +214,13 @@ def test_impossible_targets_of_weight_0_leave_metrics_finite(x):
     )
     expected = model.evaluate(x, y, verbose=0, return_dict=True)
     assert found["mse"] == pytest.approx(expected["mse"], rel=1e-5)
+
+
+def test_a_unit_of_weight_0_may_be_nan(x):
+    y = x[:, :2].copy()
+    y[:8, 0] = np.nan
+    model = contracts.small_model(kl.layers.ScaleHead(2), x)
+    model.compile("sgd", loss="normal")
+    weight = np.isfinite(y).astype("float32")
+    history = model.fit(x, y, sample_weight=weight, verbose=0).history
+    assert np.isfinite(history["loss"]).all()
