@@ -1,5 +1,6 @@
 """Checks of shapes, targets and numbers."""
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,8 @@ def finite_numbers(values: Any, name: str = "Targets") -> Array:
     """Converts to finite float64, also objects such as a column of pandas."""
     values = np.asarray(values)
     if values.dtype == object:
-        try:
+        with contextlib.suppress(TypeError, ValueError):
             values = values.astype("float64")
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"{name} must be numbers. Received: {error}"
-            ) from error
     array = as_numbers(values, name).astype("float64")
     if bad := (~np.isfinite(array)).sum():
         raise ValueError(

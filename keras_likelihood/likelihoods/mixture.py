@@ -115,23 +115,16 @@ class Mixed(Wrapper):
             tails = (ops.expand_dims(x, axis) for x in (log_p, upper))
             each = ops.stop_gradient(self.inner.tail_quantile(*tails))
             low, high = ops.min(each, axis=axis), ops.max(each, axis=axis)
+
+        def log_tail(y: Tensor) -> Tensor:
+            return self.log_tail(self.step * y, upper)
+
         if self.is_discrete:
-            step = self.step
-            ends = ops.round(low / step) - 1, ops.round(high / step)
-            return step * solve_count(
-                lambda n: self.log_tail(step * n, upper), log_p, upper, *ends
-            )
+            ends = ops.round(low / self.step) - 1, ops.round(high / self.step)
+            return self.step * solve_count(log_tail, log_p, upper, *ends)
         # Interpolated quantiles have no density, so bisection is used.
         nll = ops.zeros_like if self.event_rank else self.nll
-        return solve(
-            lambda y: self.log_tail(y, upper),
-            nll,
-            log_p,
-            upper,
-            low,
-            high,
-            start=start,
-        )
+        return solve(log_tail, nll, log_p, upper, low, high, start=start)
 
     def edges(self) -> Tensor:
         edges = ops.moveaxis(self.inner.edges(), self.mixed_axis, 0)

@@ -89,9 +89,11 @@ def relative_entropy(
     if difference is not None:
         change = apart - ops.stop_gradient(apart)
         apart = ops.stop_gradient(difference) + change
-    # A gradient of JAX has the square of the divisor.
-    near = ops.logical_and(ops.abs(apart) < 0.5 * x, x > 1e-18)
-    t = ops.where(near, apart, 0.0) / ops.where(near, x, 1.0)
+    near = ops.abs(apart) < 0.5 * x
+    divisor = ops.where(near, x, 1.0)
+    # The gradient of a quotient has the square of its divisor.
+    unit = ops.stop_gradient(1 / divisor)
+    t = ops.where(near, apart, 0.0) * unit / (divisor * unit)
     v = t / (2 + t)
     v2 = ops.square(v)
     # More terms would be below the dtype's precision: `v2` is below 1 / 9.

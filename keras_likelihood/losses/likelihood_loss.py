@@ -230,9 +230,9 @@ class LikelihoodLoss(keras.losses.Loss):
         index: Any = None,
     ) -> Batch:
         """The `Batch` of an output with its targets and weights."""
-        options = {"missing": self.missing, "dtype": self.dtype}
-        given = (self.likelihood, y_true, y_pred, sample_weight)
-        return Batch.of(*given, index=index, **options)
+        options = {"index": index, "missing": self.missing, "dtype": self.dtype}
+        likelihood = self.likelihood
+        return Batch.of(likelihood, y_true, y_pred, sample_weight, **options)
 
     def __call__(
         self, y_true: Tensor, y_pred: Tensor, sample_weight: Any = None

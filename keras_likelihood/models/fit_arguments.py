@@ -66,6 +66,12 @@ def _check_labels(loss: Any, shape: Shape, y: Any, weight: Any) -> None:
     # Other targets may have any value.
     more = (1,) * (y.ndim - rank)
     y = np.where(counts.reshape(counts.shape + more), y, y[counts][0])
+    if y.dtype.kind == "f" and not likelihood.takes_bounds:
+        for bad in np.argwhere(~np.isfinite(y))[:1]:
+            raise ValueError(
+                f"{what} must be finite numbers, except at weight 0. "
+                f"Received: {y[tuple(bad)]} in row {bad[0]}"
+            )
     likelihood.check_targets(y, shape)
 
 
