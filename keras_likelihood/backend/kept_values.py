@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+import types
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -13,15 +14,8 @@ from keras_likelihood.backend.private import has_values, say_has_values
 _GATE = threading.Lock()
 """Held while a training starts or ends, and by readers between trainings."""
 
-
-class _Turn:
-    """Which thread uses a model."""
-
-    def __init__(self) -> None:
-        self.lock, self.trains = threading.RLock(), False
-
-
-_TURNS: weakref.WeakKeyDictionary[Any, _Turn] = weakref.WeakKeyDictionary()
+_TURNS: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+"""Which thread uses a model, and whether it trains."""
 
 
 def variables_of(model: Any) -> list[Any]:
@@ -41,7 +35,8 @@ def keeping_values(model: Any, trains: bool = False) -> Iterator[None]:
         yield
         return
     with _GATE:
-        turn = _TURNS.setdefault(model, _Turn())
+        free = types.SimpleNamespace(lock=threading.RLock(), trains=False)
+        turn = _TURNS.setdefault(model, free)
     if not turn.lock.acquire(blocking=not turn.trains):
         raise RuntimeError(
             "On JAX a model that is training cannot be used in another thread. "

@@ -11,7 +11,6 @@ import numpy as np
 from keras_likelihood.backend import processes
 from keras_likelihood.backend.kept_values import keeping_values
 from keras_likelihood.backend.private import (
-    become,
     exclude_from_weight_decay,
     functional_model_class,
 )
@@ -62,7 +61,8 @@ class LikelihoodModel(LikelihoodStep):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if len(args) + ("inputs" in kwargs) + ("outputs" in kwargs) >= 2:
             kind: Any = type(self)
-            become(self, _functional_class(kind))
+            # As Keras does with its models.
+            self.__class__ = _functional_class(kind)
         super().__init__(*args, **kwargs)
 
     @classmethod
