@@ -17,7 +17,6 @@ from keras_likelihood.layers.parameter_layers import (
     quantized_configs,
 )
 from keras_likelihood.layers.target_units import (
-    TargetUnits,
     centre_and_spread,
     collect_targets,
 )
@@ -131,10 +130,15 @@ class LikelihoodHead(keras.Layer):
         self.parameter_layers = [
             self._make_parameter(p.name) for p in parameters
         ]
-        self.target_units = None
+        self.target_units: Any = None
         if is_location_scale:
-            options = {"dtype": self.dtype_policy, "name": "target_units"}
-            self.target_units = TargetUnits(units, **options)
+            # The centre and the spread of each channel.
+            self.target_units = tuple(
+                self.add_weight(
+                    (units,), start, trainable=False, autocast=False
+                )
+                for start in ("zeros", "ones")
+            )
         self.supports_masking = True
 
     def adapt(self, y: Any, *, sample_weight: Any = None) -> None:
@@ -172,7 +176,8 @@ class LikelihoodHead(keras.Layer):
         if self.target_units is not None:
             shared = self._option("dimension", "scale") == "scalar"
             units = centre_and_spread(y, self.units, weight, one_spread=shared)
-            self.target_units.set(*units)
+            for variable, value in zip(self.target_units, units, strict=True):
+                variable.assign(value)
             return
         if not self.prediction.built:
             raise ValueError(
@@ -247,9 +252,12 @@ class LikelihoodHead(keras.Layer):
             for parameter in self.parameter_layers
         ]
         if self.target_units is not None:
-            prediction = self.target_units(prediction)
+            centre, spread = self.target_units
+            prediction = centre + spread * prediction
             at = [p.name for p in self.likelihood.parameters].index("scale")
-            parameters[at] = self.target_units.stretch(parameters[at])
+            # One scale for all units has one spread.
+            width = parameters[at].shape[-1]
+            parameters[at] = parameters[at] * spread[:width]
         return (prediction, *parameters) if parameters else prediction
 
     def get_config(self) -> dict[str, Any]:

@@ -2,10 +2,8 @@
 
 from typing import Any
 
-import keras
 import numpy as np
 
-from keras_likelihood.backend.registration import serializable
 from keras_likelihood.backend.training_rows import (
     joined,
     numpy_batches,
@@ -16,34 +14,6 @@ from keras_likelihood.likelihoods.checks import as_numbers, as_weight
 
 _NORMAL = 1.482602218505602
 """Ratio of standard deviation to median deviation of a normal."""
-
-
-@serializable
-class TargetUnits(keras.Layer):
-    """Centre and spread of each channel; see `LikelihoodHead.adapt`."""
-
-    def __init__(self, units: int, **kwargs: Any) -> None:
-        super().__init__(autocast=False, **kwargs)
-        self.units = units
-        self.supports_masking = True
-        self.centre, self.spread = (
-            self.add_weight((units,), start, trainable=False, name=name)
-            for name, start in (("centre", "zeros"), ("spread", "ones"))
-        )
-        self.built = True
-
-    def set(self, centre: Any, spread: Any) -> None:
-        """Sets the centre and the spread, each `(units,)` or a number."""
-        shape = (self.units,)
-        self.set_weights([np.broadcast_to(v, shape) for v in (centre, spread)])
-
-    def call(self, prediction: Tensor) -> Any:
-        return self.centre + self.spread * prediction
-
-    def stretch(self, scale: Tensor) -> Any:
-        """A scale in the targets' units."""
-        one_for_all = scale.shape[-1] != self.units
-        return scale * (self.spread[:1] if one_for_all else self.spread)
 
 
 def collect_targets(y: Any, sample_weight: Any = None) -> Any:

@@ -300,7 +300,7 @@ def _read(model: Any, key: str, output: Any, loss: Any) -> Reading:
             values = keras.ops.convert_to_numpy(getattr(fitted, name))
         parameter = ReadParameter(name, source, values, constraint, initial)
         if name == "scale" and units is not None:
-            spread = keras.ops.convert_to_numpy(units.spread)
+            spread = keras.ops.convert_to_numpy(units[1])
             parameter.unit = float(np.mean(spread))
         reading.parameters.append(parameter)
     return reading

@@ -105,11 +105,11 @@ def test_one_unit_of_several_may_be_missing(x):
     known = ~np.isnan(y)
     model = model_of(kl.losses.NormalLoss(missing="nan"), 2, metrics=["mse"])
     model.adapt(y)
-    units = model.layers[-1].target_units.get_weights()
+    units = [v.numpy() for v in model.layers[-1].target_units]
     for unit in range(2):
         alone = kl.layers.ScaleHead(1)
         alone.adapt(y[known[:, unit], unit])
-        expected = np.ravel(alone.target_units.get_weights())
+        expected = np.ravel([v.numpy() for v in alone.target_units])
         np.testing.assert_allclose([v[unit] for v in units], expected)
     found = evaluated(model, x, y)
     prediction, scale = model.predict(x, verbose=0)
@@ -156,7 +156,9 @@ def test_adapt_and_rows_leave_them_out(x):
         values.append(scale.values())
         head = model_of(kl.losses.NormalLoss(missing=mark))
         head.adapt(y if mark else y[rows])
-        values.append(np.ravel(head.layers[-1].target_units.get_weights()))
+        values.append(
+            np.ravel([v.numpy() for v in head.layers[-1].target_units])
+        )
         if mark:
             assert not scale.state()[~KNOWN].any()
     np.testing.assert_allclose(values[0], values[2], rtol=1e-4)
