@@ -23,6 +23,11 @@ def functional_model_class() -> type:
     return type(keras.Model(inputs, inputs))
 
 
+def become(instance: Any, cls: type) -> None:
+    """Changes the class of an object, as Keras does with its models."""
+    instance.__class__ = cls
+
+
 def producer(tensor: Any) -> tuple[Any, list[Any], int]:
     """The layer of a symbolic tensor, the layer's inputs and the position.
 

@@ -71,6 +71,8 @@ def method(
                 marks = plain.outcomes_like()
                 marks = marks if bounds else marks + args[0]
                 result = ops.where(ops.isnan(marks), float("nan"), result)
+            if convert is None:
+                return result
             return keras.tree.map_structure(convert, result)
 
         vars(call)["declare"] = declare
@@ -92,12 +94,15 @@ def declare_overrides(likelihood: type) -> None:
             setattr(likelihood, name, kind(declare(function)))
 
 
-def _plain(likelihood: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """A float32 or float64 copy, and a function that converts its results."""
+def _plain(likelihood: Any) -> tuple[Any, Callable[[Any], Any] | None]:
+    """A float32 or float64 copy, and a function that converts its results.
+
+    If no copy is needed, it is the likelihood itself, and `None`.
+    """
     dtype = keras.backend.standardize_dtype(likelihood.prediction.dtype)
     is_array = isinstance(likelihood.prediction, np.ndarray)
     if dtype in WIDE and not is_array:
-        return likelihood, lambda x: x
+        return likelihood, None
     wide = dtype if dtype in WIDE else "float32"
     plain = likelihood.map_values(lambda x: ops.convert_to_tensor(x, wide))
 

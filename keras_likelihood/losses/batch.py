@@ -158,10 +158,11 @@ class Batch:
         if reduction == "sum":
             return total
         # The losses of all replicas are summed.
-        if replica_count() > 1 and not self.is_plain:
+        replicas = replica_count()
+        if replicas > 1 and not self.is_plain:
             count = ops.sum(gather_replicas(count[None]))
         else:
-            count = count * replica_count()
+            count = count * replicas
         return ops.divide_no_nan(total, count)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from keras_likelihood.backend import processes
 from keras_likelihood.backend.kept_values import keeping_values
 from keras_likelihood.backend.private import (
+    become,
     exclude_from_weight_decay,
     functional_model_class,
 )
@@ -61,8 +62,7 @@ class LikelihoodModel(LikelihoodStep):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if len(args) + ("inputs" in kwargs) + ("outputs" in kwargs) >= 2:
             kind: Any = type(self)
-            # As Keras does with its models.
-            self.__class__ = _functional_class(kind)
+            become(self, _functional_class(kind))
         super().__init__(*args, **kwargs)
 
     @classmethod
