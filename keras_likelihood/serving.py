@@ -52,7 +52,8 @@ class ClassLogits(keras.Layer):
     def call(self, inputs: list[Tensor]) -> Tensor:
         kind = likelihoods.get(self.likelihood)
         distribution = distribution_of(kind, inputs, known=self.known)
-        if hasattr(getattr(kind, "likelihood", None), "pooled_prediction"):
+        pooled = likelihoods.Softmax, likelihoods.Bernoulli
+        if getattr(kind, "likelihood", None) in pooled:
             return distribution.prediction
         p = distribution.class_probabilities()[..., 0, :]
         return ops.log(ops.maximum(p, 1e-30))
