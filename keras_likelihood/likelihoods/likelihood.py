@@ -265,10 +265,7 @@ class Likelihood:
 
     @classmethod
     def target_shapes(cls, shape: Shape) -> list[Shape]:
-        """Shapes of targets for predictions of a shape, the usual one first.
-
-        Targets of other shapes are an error, because they would be broadcast.
-        """
+        """Shapes of targets for predictions of a shape, the usual one first."""
         return [shape]
 
     @classmethod
@@ -447,10 +444,7 @@ class Likelihood:
 
     @classmethod
     def is_possible(cls, y: Tensor, shape: Shape) -> Any:
-        """Whether each target is possible for predictions of this shape.
-
-        Targets are tensors or NumPy arrays.
-        """
+        """Whether each target, in a tensor or an array, is possible."""
         low, high = cls.support
         if cls.is_discrete:
             # The remainder of infinity is NaN.

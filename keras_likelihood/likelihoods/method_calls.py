@@ -95,10 +95,7 @@ def declare_overrides(likelihood: type) -> None:
 
 
 def _plain(likelihood: Any) -> tuple[Any, Callable[[Any], Any] | None]:
-    """A float32 or float64 copy, and a function that converts its results.
-
-    If no copy is needed, it is the likelihood itself, and `None`.
-    """
+    """A float32 or float64 likelihood, and what converts its results."""
     dtype = keras.backend.standardize_dtype(likelihood.prediction.dtype)
     is_array = isinstance(likelihood.prediction, np.ndarray)
     if dtype in WIDE and not is_array:

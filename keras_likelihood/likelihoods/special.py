@@ -85,23 +85,29 @@ def relative_entropy(
     `(y - x) / (y + x)`. The `difference` is `y - x`, if the caller knows it
     more accurately than from `x >= 0` and `y > 0`.
     """
-    apart = y - x
-    if difference is not None:
-        change = apart - ops.stop_gradient(apart)
-        apart = ops.stop_gradient(difference) + change
-    near = ops.abs(apart) < 0.5 * x
-    divisor = ops.where(near, x, 1.0)
-    # The gradient of a quotient has the square of its divisor.
-    unit = ops.stop_gradient(1 / divisor)
-    t = ops.where(near, apart, 0.0) * unit / (divisor * unit)
+    difference = y - x if difference is None else difference
+    return _relative_entropy(x, y, ops.stop_gradient(difference))
+
+
+@with_slopes
+def _relative_entropy(x: Tensor, y: Tensor, difference: Tensor) -> Any:
+    positive = ops.where(x > 0, x, ops.ones_like(x))
+    t = difference / positive
+    near = ops.logical_and(ops.abs(t) < 0.5, x > 0)
+    t = clip(t, -0.6, 0.6)
     v = t / (2 + t)
     v2 = ops.square(v)
     # More terms would be below the dtype's precision: `v2` is below 1 / 9.
     last = 13 if ops.dtype(t) == "float64" else 7
-    series = polynomial([1 / (2 * k + 3) for k in range(last + 1)], v2)[0]
-    positive = ops.where(x > 0, x, ops.ones_like(x))
-    direct = x * (ops.log(positive) - ops.log(y)) + apart
-    return ops.where(near, x * v * (t - 2 * v2 * series), direct)
+    series = 1 / (2 * last + 3)
+    for k in range(last - 1, -1, -1):
+        series = series * v2 + 1 / (2 * k + 3)
+    close = x * v * (t - 2 * v2 * series)
+    log_ratio = ops.log(positive) - ops.log(y)
+    value = ops.where(near, close, x * log_ratio + difference)
+    by_x = ops.where(near, -2 * v * (1 + v2 * series), log_ratio)
+    # `y - x` is known from the other two.
+    return value, by_x, difference / y, ops.zeros_like(value)
 
 
 def _from_eight(
@@ -131,7 +137,8 @@ def stirling_remainder(a: Tensor) -> Tensor:
         # The product of `a + k` for k from 1 to 7, whose outer pairs are
         # `a * up` and a number.
         pairs = polynomial(_PAIRS, a * up)[0]
-        ratio = up**7 / (pairs * (a + 4))
+        square = ops.square(up)
+        ratio = ops.square(square) * square * up / (pairs * (a + 4))
         return (a + 0.5) * log_ratio + ops.log(ratio) - 8
 
     return _from_eight(a, moved, _STIRLING)
