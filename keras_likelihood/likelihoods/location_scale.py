@@ -17,6 +17,8 @@ from keras_likelihood.likelihoods.parameter import Parameter
 from keras_likelihood.likelihoods.special import (
     HALF_LOG_2_PI,
     normalizer_excess,
+    polynomial,
+    with_slopes,
 )
 
 SCALE = Parameter("scale", ShiftedSoftplus(0.01))
@@ -261,19 +263,7 @@ class StudentT(LocationScale):
 
     def prepared_nll(self) -> Callable[[Tensor], Tensor]:
         log_partition = HALF_LOG_2_PI + normalizer_excess(0.5 * self.df)
-        df = clip(self.df, 0.0, 1e30)
-        # For larger ones the gradient is below its rounding error.
-        df = ops.where(df < 1e8, df, ops.stop_gradient(df))
-        far = 1e7 if ops.dtype(df) == "float64" else 1e4
-
-        def nll(z: Tensor) -> Tensor:
-            x = ops.abs(z) / ops.sqrt(df)
-            # Beyond `far` a square could overflow, and 1 + x^2 equals x^2.
-            further = ops.log(clip(x / far, 1.0, math.inf))
-            logarithm = ops.log1p(ops.square(clip(x, 0.0, far))) + 2 * further
-            return 0.5 * (df + 1) * logarithm + log_partition
-
-        return nll
+        return lambda z: _loss(z, self.df) + log_partition
 
     def sample(self, count: int | None = None, seed: Any = None) -> Tensor:
         seed = seed_generator(seed)
@@ -315,6 +305,40 @@ class StudentT(LocationScale):
 
     def _as_tfp(self, tfp: Any) -> Any:
         return tfp.StudentT(self.df, self.prediction, self.scale)
+
+
+@with_slopes
+def _loss(z: Tensor, df: Tensor) -> Any:
+    """`(df + 1) / 2 * log(1 + z^2 / df)`, for df up to infinity.
+
+    Small ratios `z^2 / df` may underflow. For these a series corrects
+    `z^2 / 2`.
+    """
+    far = 1e7 if ops.dtype(z) == "float64" else 1e4
+    finite_df, inverse_df = clip(df, 0.0, 1e36), 1 / df
+    x = z / ops.sqrt(finite_df)
+    x2 = ops.square(clip(x, -far, far))
+    # Beyond `far` a square could overflow, and 1 + x^2 equals x^2.
+    further = clip(ops.abs(x) / far, 1.0, math.inf)
+    logarithm = ops.log1p(x2) + 2 * ops.log(further)
+    direct = 0.5 * (finite_df + 1) * logarithm
+
+    end = clip(_SMALL * ops.sqrt(df), 0.0, 1e19)
+    is_near = ops.abs(z) < end
+    z2 = ops.square(clip(z, -end, end))
+    series, slope = polynomial(_LOG_SERIES, z2 * inverse_df)
+    near_normal = 0.5 * z2 * (1 + inverse_df) * series
+    share = 1 / (1 + x2)
+    by_z = (1 + inverse_df) * z * share / ops.square(further)
+    near_df = inverse_df * (series + (1 + inverse_df) * z2 * slope)
+    far_df = logarithm - (1 + inverse_df) * x2 * share
+    by_df = ops.where(is_near, -z2 * inverse_df * near_df, far_df)
+    return ops.where(is_near, near_normal, direct), by_z, 0.5 * by_df
+
+
+_SMALL = 0.03
+"""The `|z| / sqrt(df)` up to which five terms of the series suffice."""
+_LOG_SERIES = (1.0, -1 / 2, 1 / 3, -1 / 4, 1 / 5)
 
 
 class Huber(LocationScale):

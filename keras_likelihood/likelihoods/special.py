@@ -111,59 +111,67 @@ def _relative_entropy(x: Tensor, y: Tensor, difference: Tensor) -> Any:
 
 
 def _from_eight(
-    a: Tensor, moved: Callable[..., Tensor], series: tuple[float, ...]
-) -> Tensor:
-    """An asymptotic series in `1 / a`, from 8 on.
+    a: Tensor, moved: Callable[..., Any], series: tuple[float, ...]
+) -> Any:
+    """An asymptotic series in `1 / a`, from 8 on, and its slope.
 
-    Smaller arguments are moved up by 8 with `G(a + 1) = a G(a)`. The change is
-    `moved(a, a + 8, log(1 + 8 / a))`.
+    Smaller arguments are moved up by 8 with `G(a + 1) = a G(a)`. The change and
+    its slope are `moved(a, a + 8)`.
     """
     small = clip(a, 1e-37, 9.0)
-    up = small + 8
-    change = moved(small, up, ops.log(up) - ops.log(small))
+    change, slope = moved(small, small + 8)
     is_small = a < 8
-    u = 1 / ops.where(is_small, up, clip(a, 7.0, 1e37))
-    terms = u * polynomial(series, ops.square(u))[0]
-    return ops.where(is_small, change, 0.0) + terms
+    u = 1 / ops.where(is_small, small + 8, clip(a, 7.0, 1e37))
+    u2 = ops.square(u)
+    factor, factor_slope = polynomial(series, u2)
+    slope = ops.where(is_small, slope, 0.0)
+    slope = slope - u2 * (factor + 2 * u2 * factor_slope)
+    return ops.where(is_small, change, 0.0) + u * factor, slope
 
 
-def stirling_remainder(a: Tensor) -> Tensor:
+@with_slopes
+def stirling_remainder(a: Tensor) -> Any:
     """`log G(a) - (a - 1/2) log(a) + a - log(2 pi) / 2`, for `a > 0`.
 
     It decreases from infinity at 0 to 0 as `a` grows.
     """
 
-    def moved(a: Tensor, up: Tensor, log_ratio: Tensor) -> Tensor:
+    def moved(a: Tensor, up: Tensor) -> tuple[Tensor, Tensor]:
         # The product of `a + k` for k from 1 to 7, whose outer pairs are
         # `a * up` and a number.
-        pairs = polynomial(_PAIRS, a * up)[0]
+        pairs, pairs_slope = polynomial(_PAIRS, a * up)
         square = ops.square(up)
         ratio = ops.square(square) * square * up / (pairs * (a + 4))
-        return (a + 0.5) * log_ratio + ops.log(ratio) - 8
+        log_ratio = ops.log1p(8 / a)
+        slope = log_ratio + (7 - 8 * (a + 0.5) / a) / up
+        slope = slope - (a + up) * pairs_slope / pairs - 1 / (a + 4)
+        return (a + 0.5) * log_ratio + ops.log(ratio) - 8, slope
 
     return _from_eight(a, moved, _STIRLING)
 
 
-def normalizer_excess(a: Tensor) -> Tensor:
+@with_slopes
+def normalizer_excess(a: Tensor) -> Any:
     """`log(a) / 2 + log G(a) - log G(a + 1/2)`, for `a > 0`.
 
     It decreases to 0 as `a` grows, without a difference of two log-gammas.
     """
 
-    def moved(a: Tensor, up: Tensor, log_ratio: Tensor) -> Tensor:
+    def moved(a: Tensor, up: Tensor) -> tuple[Tensor, Tensor]:
         # Products of `a + k + 1/2` and `a + k` for k from 0 to 7, whose outer
-        # pairs are one number and another number. The first pair is `a` times
-        # `a + 7`: the square of a small `a` would underflow.
-        above = polynomial(_ABOVE, a * up)[0]
-        below = (a + 7) * polynomial(_BELOW, a * (a + 7))[0]
-        return ops.log(above / below) - ops.log(a) - 0.5 * log_ratio
+        # pairs are one number and another number.
+        above, above_slope = polynomial(_ABOVE, a * up)
+        below, below_slope = polynomial(_BELOW, a * (a + 7))
+        slope = (a + up) * above_slope / above + 4 / (a * up)
+        slope = slope - (2 * a + 7) * below_slope / below
+        return ops.log(above / below) - 0.5 * ops.log1p(8 / a), slope
 
     return _from_eight(clip(a, 1e-30, math.inf), moved, _HALF_STEP)
 
 
 _PAIRS = np.poly([-7, -12, -15])[::-1].tolist()
 _ABOVE = np.poly([-3.75, -9.75, -13.75, -15.75])[::-1].tolist()
-_BELOW = np.poly([-6, -10, -12])[::-1].tolist()
+_BELOW = np.poly([0, -6, -10, -12])[::-1].tolist()
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
 _HALF_STEP = (1 / 8, -1 / 192, 1 / 640, -17 / 14336)
 
