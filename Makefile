@@ -78,6 +78,7 @@ docs: $(VENV)/installed-docs $(VENV)/installed-test \
 
 # The pages alone: no guide, example or notebook runs. Less than a minute.
 docs-quick: $(VENV)/installed-docs
+	rm -rf docs/auto_gallery
 	DOCS_QUICK=1 TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python -m sphinx -W -b html \
 		docs build/docs-quick
 
@@ -106,7 +107,7 @@ release-test: $(VENV)/installed-test
 	cd build && KERAS_BACKEND=jax wheel-venv/bin/python ../tests/smoke.py
 
 clean:
-	rm -rf $(VENV) build dist report docs/auto_gallery docs/auto_figures \
+	rm -rf $(VENV) build dist report examples/report docs/auto_gallery docs/auto_figures \
 		docs/reference/api *.egg-info
 
 $(BIN)/python:
