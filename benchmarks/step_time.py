@@ -2,12 +2,15 @@
 
     python benchmarks/step_time.py
     python benchmarks/step_time.py --model autoencoder
+    python benchmarks/step_time.py --model small
 
 `decoder` is a convolutional decoder with 64x64x3 targets, whose parameters are
 fixed numbers, or learned: global or predicted, one per image or one per
 element. `autoencoder` has dense layers and 32x32x3 targets: its scale is 1, or
 a data parameter in memory or in a file, or a stock `Embedding` with RMSprop,
-which updates all rows in each step.
+which updates all rows in each step. `small` is a dense network for 16 numbers,
+whose whole `fit` is timed for one long epoch and for many short ones: what
+`LikelihoodModel` adds to `keras.Model`.
 
 Every installed backend runs in its own process. The variants alternate in
 `fit`, round after round, on new random rows, so a busy machine slows down all
@@ -169,6 +172,32 @@ def measure(variants, options):
         print(f"{name:28}{1e3 * seconds:9.2f} ms {seconds / base:8.3f}x")
 
 
+def measure_fits(options):
+    """Prints the milliseconds per step of whole fits, and their ratio."""
+    rng, models = np.random.default_rng(0), {}
+    for name in "keras.Model", "twin", "LikelihoodModel":
+        inputs = keras.Input((16,))
+        hidden = layers.Dense(32, activation="relu")(inputs)
+        kind = kl.LikelihoodModel if name == "LikelihoodModel" else keras.Model
+        models[name] = kind(inputs, layers.Dense(1)(hidden))
+        ours = kl.losses.NormalLoss() if kind is not keras.Model else "mse"
+        models[name].compile("adam", loss=ours)
+    for epochs, steps in (1, 1000), (100, 10):
+        x = rng.normal(size=(options.batch * steps, 17)).astype("float32")
+        best = dict.fromkeys(models, np.inf)
+        for turn in range(options.rounds + 1):
+            for name, model in models.items():
+                start = time.process_time()
+                arguments = {"batch_size": options.batch, "verbose": 0}
+                model.fit(x[:, :16], x[:, 16:], epochs=epochs, **arguments)
+                used = time.process_time() - start
+                best[name] = min(best[name], used if turn else np.inf)
+        print(f"{epochs} epochs of {steps} steps")
+        for name, seconds in best.items():
+            ratio = seconds / best["keras.Model"]
+            print(f"{name:28}{seconds:9.3f} ms {ratio:8.3f}x")
+
+
 def main():
     backends = "tensorflow", "jax", "torch"
     installed = [name for name in backends if importlib.util.find_spec(name)]
@@ -185,7 +214,9 @@ def main():
             command = [sys.executable, *sys.argv, "--here"]
             environment = {**os.environ, "KERAS_BACKEND": backend}
             subprocess.run(command, env=environment, check=True)
-        return
+        return None
+    if options.model == "small":
+        return measure_fits(options)
     is_decoder = options.model == "decoder"
     for likelihood in [*NAMES][: 1 + is_decoder]:
         print(f"\n{keras.backend.backend()}: {options.model}, {likelihood}")
