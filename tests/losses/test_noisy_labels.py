@@ -129,7 +129,7 @@ def test_survives_wrong_labels_and_finds_them(rng):
     assert wrong[report.ranked()[: wrong.sum()]].mean() > 0.8
     assert "expected to be wrong" in report.rule
     sure, overlapping = re.findall(
-        r"([\d,]+) (?:of the|are expected)", report.rule
+        r"([\d,]+) (?:of the|if classes)", report.rule
     )
     assert 0 < int(overlapping) <= int(sure)
     given = kl.audit(model, x, y, None, data_parameter=memory)
