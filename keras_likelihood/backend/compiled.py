@@ -1,7 +1,7 @@
 """Compiled functions, and host callbacks in compiled steps."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import keras
 import numpy as np
@@ -15,8 +15,7 @@ def compiled(function: _Function, whole: bool = False) -> _Function:
 
     Eager JAX compiles a loop whenever its body is a new closure, and eager
     TensorFlow runs it as many small operations. PyTorch runs the function as it
-    is. With `whole`, for programs that run many times, XLA compiles it also on
-    TensorFlow, which takes seconds, and with all its optimizations on JAX.
+    is. With `whole`, XLA compiles it also on TensorFlow, which takes seconds.
     """
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
@@ -30,19 +29,8 @@ def compiled(function: _Function, whole: bool = False) -> _Function:
     if keras.backend.backend() == "jax":
         import jax
 
-        program: Any = jax.jit(function)
-        if whole or jax.default_backend() != "cpu":
-            return program
-        # Most of these programs run a few times: compiling them takes longer.
-        fast = {"xla_backend_optimization_level": 1}
-        first: Any = jax.jit(function, compiler_options=fast)
-
-        def call(*args: Any) -> Any:
-            # JAX takes the option only outside of other programs.
-            values = [ops.zeros(()), *keras.tree.flatten(args)]
-            return (first if all(map(is_known, values)) else program)(*args)
-
-        return cast(_Function, call)
+        jitted: _Function = jax.jit(function)
+        return jitted
     return function
 
 
