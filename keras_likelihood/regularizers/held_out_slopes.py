@@ -76,14 +76,18 @@ class HeldOutSlopes:
         self._latest, self._means = self._run(*arguments, rows)
         if before is None:
             return None
-        slopes, *curvatures = before
-        freedom, precision = map(to_float64, curvatures)
-        return [*map(to_float64, slopes)], freedom, precision
+        count = len(self._weights)
+        shapes = [tuple(w.regularizer.log_scale.shape) for w in self._weights]
+        shapes += [(count,), (count,)]
+        ends = np.cumsum([*map(math.prod, shapes)])[:-1]
+        parts = np.split(to_float64(before), ends)
+        *slopes, freedom, precision = map(np.reshape, parts, shapes)
+        return slopes, freedom, precision
 
     def _update(
         self, values: list[Any], others: list[Any], means: Any, rows: Any
     ) -> tuple[Any, Any]:
-        """The results of `measure`, and the running means."""
+        """The results of `measure` as a vector, and the running means."""
 
         def with_values(*values: Tensor) -> Any:
             fixed = map(ops.stop_gradient, others)
@@ -125,7 +129,7 @@ class HeldOutSlopes:
             shape = tuple(prior.log_scale.shape)
             is_whole = tuple(product.shape) == shape
             product = product if is_whole else ops.sum(product)
-            slopes.append(ops.reshape(product, shape))
+            slopes.append(ops.reshape(product, (-1,)))
             # The variance of a mean over terms is the curvature of one term
             # divided by their number.
             factor = prior.terms * (self._size * self._terms_per_row)
@@ -135,8 +139,9 @@ class HeldOutSlopes:
             )
             freedom.append(ops.sum(share))
             precision.append(ops.mean(curvature))
-        curvatures = ops.stack(freedom), ops.stack(precision)
-        return (slopes, *curvatures), [first, second]
+        curvatures = [ops.stack(freedom), ops.stack(precision)]
+        # A single vector is a single transfer from the device.
+        return ops.concatenate([*slopes, *curvatures]), [first, second]
 
 
 class ScaleGroup:
