@@ -1,5 +1,6 @@
 """Layers for likelihood parameters, either global or predicted."""
 
+import functools
 from typing import Any
 
 import keras
@@ -7,11 +8,19 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood import constraints, likelihoods
+from keras_likelihood.backend.compiled import compiled
 from keras_likelihood.backend.gradients import clip_gradient, scale_step
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.backend.types import Array, Shape, Tensor
 from keras_likelihood.layers.target_units import centre_and_spread
 from keras_likelihood.likelihoods.checks import check_argument
+
+
+@functools.cache
+def _compiled(constraint: Any) -> Any:
+    """A constraint as one program; eager JAX compiles its operations apart."""
+    is_jax = keras.backend.backend() == "jax"
+    return compiled(constraint.__call__) if is_jax else constraint
 
 
 class ParameterLayer(keras.Layer):
@@ -183,7 +192,11 @@ class GlobalParameter(ParameterLayer):
         """
         if not self.built:
             return self.start
-        value: Array = ops.convert_to_numpy(self.value())
+        stored: Array = ops.convert_to_numpy(self.unconstrained)
+        mapped = _compiled(self.map)(stored * self.learning_rate_multiplier)
+        value: Array = ops.convert_to_numpy(mapped)
+        if self.unit is not None:
+            value = value * ops.convert_to_numpy(self.unit)
         return value if value.ndim else float(value)
 
     @latest.setter
