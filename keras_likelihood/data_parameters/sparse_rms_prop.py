@@ -83,19 +83,15 @@ class SparseRMSProp(FromArguments, RowRule):
     def columns(self) -> tuple[str, ...]:  # type: ignore[override]
         """Names of the numbers that are stored for each value of a row."""
         momentum = ("momentum",) if self.momentum else ()
-        # A difference from the start may be negative.
-        change = "_change" if self.initial_mean_square else ""
-        return ("displacement", f"mean_square{change}", *momentum)
+        return ("displacement", "mean_square", *momentum)
 
     def _move(self, state: Tensor, gradient: Tensor, visits: Tensor) -> Tensor:
         rate: Any = self.learning_rate
         value, square, *velocity = ops.unstack(state, len(self.columns), axis=1)
-        # Tables start at zero, so they hold the difference from the start.
-        start = self.initial_mean_square
-        square = self.rho * square
-        square = square + (1 - self.rho) * (ops.square(gradient) - start)
-        mean_square = ops.maximum(square + start, 0.0)
-        move = rate * gradient / ops.sqrt(mean_square + self.epsilon)
+        # Tables start at zero. A difference from the start would be too coarse.
+        square = ops.where(square > 0, square, self.initial_mean_square)
+        square = self.rho * square + (1 - self.rho) * ops.square(gradient)
+        move = rate * gradient / ops.sqrt(square + self.epsilon)
         if velocity:
             velocity = [move := self.momentum * velocity[0] + move]
         if self.weight_decay:

@@ -18,8 +18,8 @@ def slow_step(state, gradient, index, o):
         total[i] = total.get(i, 0) + g
     for place, i in enumerate(index):
         row, g = state[place], total[i]
-        square = o.rho * (row[1] + o.initial_mean_square) + (1 - o.rho) * g**2
-        row[1] = square - o.initial_mean_square
+        before = np.where(row[1] > 0, row[1], o.initial_mean_square)
+        row[1] = square = o.rho * before + (1 - o.rho) * g**2
         move = o.learning_rate * g / np.sqrt(square + o.epsilon)
         if o.momentum:
             row[2] = o.momentum * row[2] + move
@@ -54,6 +54,7 @@ def test_equals_a_loop_over_rows(options, index):
     optimizer = SparseRMSProp(learning_rate=0.1, **options)
     rng = np.random.default_rng(0)
     table = rng.random((10, len(optimizer.columns), 5)).astype("float32")
+    table[9] = 0
     gradient = rng.normal(size=(4, 5)).astype("float32")
     index = np.array(index, "int32")
     actual, refused = step(optimizer, table[index], gradient, index)
@@ -134,6 +135,14 @@ def test_sums_of_equal_entries(rng, count):
         np.testing.assert_allclose(
             ops.convert_to_numpy(found), equal @ x, rtol=1e-5, atol=1e-5
         )
+
+
+def test_a_mean_square_that_starts_at_one_forgets_its_start():
+    rule = SparseRMSProp(learning_rate=0.1, initial_mean_square=1.0)
+    state, index = np.zeros((1, 2, 1), "float32"), np.zeros(1, "int32")
+    for _ in range(300):
+        state, _ = step(rule, state, np.full((1, 1), 1e-5, "float32"), index)
+    np.testing.assert_allclose(state[0, 1], 1e-10, rtol=1e-3)
 
 
 def test_a_mean_square_that_starts_at_one_can_be_read():
