@@ -62,6 +62,11 @@ def loss_of_function(
     return wrapper(function, name=name or "loss", **options)
 
 
+def uncompiled_layers(model: Any) -> list[str]:
+    """Names of the layers that Keras marks as impossible to compile."""
+    return [v.name for v in model._flatten_layers() if not v.supports_jit]
+
+
 def has_producer(tensor: Any) -> bool:
     """Whether a tensor is symbolic and `producer` finds its layer."""
     return hasattr(tensor, "_keras_history")

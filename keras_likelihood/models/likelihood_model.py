@@ -3,6 +3,7 @@
 import collections
 import functools
 import inspect
+import warnings
 from typing import Any
 
 import keras
@@ -14,6 +15,7 @@ from keras_likelihood.backend.private import (
     become,
     exclude_from_weight_decay,
     functional_model_class,
+    uncompiled_layers,
 )
 from keras_likelihood.backend.registration import serializable
 from keras_likelihood.data_parameters.indexed import indices
@@ -134,11 +136,24 @@ class LikelihoodModel(LikelihoodStep):
         # Keras would map a loss and metrics over the parameters too.
         passed = {} if compiled.losses else given
         super().compile(optimizer=optimizer, **passed, **kwargs)
+        if kwargs.get("jit_compile", "auto") and not self.run_eagerly:
+            self._say_if_eager()
         self.__dict__.update(loss=loss, _compiled=compiled, _given=given)
         self.loss_parameters.replace({}, {})
         if outputs is not None:
             self._adopt(outputs)
         fit_arguments.expect_learned_scales(self)
+
+    def _say_if_eager(self) -> None:
+        if keras.backend.backend() == "jax" and not self.jit_compile:
+            warnings.warn(
+                "Every step runs without compilation, because Keras marks "
+                "these layers as impossible to compile: "
+                f"{uncompiled_layers(self)}. On JAX most layers that move "
+                "pixels can be compiled: set `layer.supports_jit = True` "
+                "before `compile`.",
+                stacklevel=3,
+            )
 
     def get_compile_config(self) -> Any:
         config = super().get_compile_config()

@@ -307,3 +307,21 @@ def test_weights_of_one_name_train_alike():
         for after, start in zip(model.get_weights(), before, strict=True)
     )
     np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() != "jax", reason="others compile the rest"
+)
+def test_layers_that_prevent_compilation_are_named(rng):
+    inputs = keras.Input((4, 4, 1))
+    turned = keras.layers.RandomRotation(0.1)
+    h = keras.Sequential([turned, keras.layers.Flatten()])(inputs)
+    model = kl.LikelihoodModel(inputs, keras.layers.Dense(1)(h))
+    with pytest.warns(UserWarning, match="random_rotation.*supports_jit") as r:
+        model.compile("sgd", loss=kl.losses.NormalLoss())
+    assert r[0].filename == __file__
+    model.compile("sgd", loss=kl.losses.NormalLoss(), jit_compile=False)
+    turned.supports_jit = True
+    model.compile("sgd", loss=kl.losses.NormalLoss())
+    model.fit(rng.random((8, 4, 4, 1)), np.ones((8, 1)), verbose=0)
+    assert model.jit_compile
