@@ -98,7 +98,9 @@ def aligned(y: Any, allowed: Any, what: str, draws: bool = False) -> Any:
 def check_argument(name: str, value: Any, fits: Any, allowed: str) -> None:
     """Raises an error with the allowed values, unless `fits` is true."""
     if not fits:
-        raise ValueError(f"`{name}` must be {allowed}. Received: {value!r}")
+        shape = getattr(value, "shape", ())
+        received = f"an array of shape {shape}" if shape else repr(value)
+        raise ValueError(f"`{name}` must be {allowed}. Received: {received}")
 
 
 def check_seed(name: str, value: Any) -> None:

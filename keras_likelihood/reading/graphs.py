@@ -16,6 +16,7 @@ from keras_likelihood.likelihoods import (
     Normal,
     Softmax,
 )
+from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.likelihoods.output import split_output
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.reading import endings
@@ -29,7 +30,7 @@ from keras_likelihood.reading.reading import (
 from keras_likelihood.reading.targets import LOGIT_BOUND
 from keras_likelihood.serving import ClassLogits
 
-_LEAST = float(np.exp(-2 * LOGIT_BOUND))
+_LEAST = float(np.exp(-LOGIT_BOUND))
 """Smallest probability of a class."""
 
 
@@ -58,6 +59,8 @@ class ModelGraph:
         model = load_model(model)
         self.loss = getattr(model, "loss", None)
         if batched:
+            fits = not hasattr(x, "shape")
+            check_argument("y", None, fits, "given if `x` is an array")
             # An iterator would lose the batch that is read here.
             x = None if isinstance(x, Iterator) else next(numpy_batches(x))[0]
         copy, self._is_copy = copy_model(model, x)

@@ -36,7 +36,7 @@ from keras_likelihood.recalibration.softmax import (
 _MOST_CLASSES = 200
 _MOST_NUMBERS = 2**23
 _MAPS = (
-    *(("vector", 4.0), ("vector", 1.0)),
+    ("vector", 1.0),
     *(("matrix", 1.0), ("matrix", 0.1), ("matrix", 0.01)),
 )
 _LEAST_WEIGHT = 0.003
@@ -44,8 +44,8 @@ _FEW_ROWS = 500
 """Fewer than a third as many rows have up to ten folds."""
 EVIDENCE = 0.2
 """Power of the likelihood of held-out rows in the prior of the weights."""
-CREDIT = 2.0
-"""Advantage of the model as it is, in nats of held-out likelihood."""
+CREDIT = 100.0
+"""Advantage of the model as it is, in nats times rows."""
 PRIOR_ROWS = 50.0
 """Rows for which the prior of the weights counts."""
 
@@ -58,20 +58,21 @@ class AutoScaling(ClassifierRecalibrator):
     The candidates are the model as it is, the uniform distribution, one
     temperature, and a temperature that is predicted from the
     log-probabilities, the sorted log-probabilities and the features. Each of
-    the two temperatures may be followed by vector and matrix maps with priors
-    of decreasing strength (see `JointScaling`). A map of the features is a
-    candidate too. With more than 200 classes the matrices and the map of the
+    the two temperatures may be followed by a vector map, or by matrix maps with
+    priors of decreasing strength (see `JointScaling`). A map of the features is
+    a candidate too. With more than 200 classes the matrices and the map of the
     features are left out.
 
     The weights maximise the likelihood of rows held out in three to ten folds
     (stacking, Wolpert 1992, by EM). Their prior, which counts for 50 rows, is
     `softmax(0.2 l_c)` of the held-out log-likelihoods `l_c` (pseudo-Bayesian
-    model averaging, Yao et al. 2018). The model as it is has an advantage of 2
-    nats, and log T has a Cauchy prior around 0 with a spread of 0.3, so a few
-    rows change the probabilities only if they clearly contradict them. These
-    numbers were chosen on the development tables of `benchmarks/arena.py`.
-    Before a map, probabilities are mixed with a share of 1 / (n + 1) of the
-    uniform distribution. The candidates are then fitted to all rows.
+    model averaging, Yao et al. 2018). The model as it is has an advantage of
+    100 / n nats, and log T has a Cauchy prior around 0 with a spread of 0.3, so
+    a few rows change the probabilities only if they clearly contradict them.
+    These numbers were chosen on the development tables of
+    `benchmarks/arena.py`. Before a map, probabilities are mixed with a share of
+    1 / (n + 1) of the uniform distribution. The candidates are then fitted to
+    all rows.
 
     Args:
         keep_accuracy: whether to use only candidates that cannot change the
@@ -208,7 +209,7 @@ def pool_weights(losses: Array, weight: Any = 1.0) -> Array:
     likelihood = np.exp(losses.min(axis=1, keepdims=True) - losses)
     weight = np.full(rows, weight / np.mean(weight))
     logs = -EVIDENCE * (weight @ losses)
-    logs[0] += CREDIT
+    logs[0] += CREDIT / rows
     prior = PRIOR_ROWS * softmax_of(logs)
     shares = np.full(candidates, 1 / candidates)
     for _ in range(2000):

@@ -112,7 +112,8 @@ class ClassifierRecalibrator:
         """
         check_fitted(self, "parameters_", "attach")
         options["from_logits"] = from_logits
-        graph = ClassifierGraph(model, None, self.uses_features, **options)
+        used = self.uses_features and self._columns["features"] is not None
+        graph = ClassifierGraph(model, None, used, **options)
         self._check_columns(
             graph.tensors["logits"], graph.tensors.get("features")
         )
@@ -236,10 +237,11 @@ class ClassifierRecalibrator:
             self._columns.items(), inputs, strict=True
         ):
             count = None if x is None else x.shape[-1]
-            if fitted is not None and count != fitted:
+            known = fitted is not None or name == "features"
+            if known and count != fitted:
                 raise ValueError(
-                    f"`{name}` must have {fitted} columns, as in `fit`. "
-                    f"Received: {count or 'none'}"
+                    f"`{name}` must have {fitted or 'no'} columns, as in "
+                    f"`fit`. Received: {count or 'none'}"
                 )
 
 

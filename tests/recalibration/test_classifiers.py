@@ -295,6 +295,23 @@ def test_pool_weights_minimise_the_nll():
     assert pool_weights(losses, heavy)[0] > weights[0]
 
 
+def test_the_advantage_of_the_model_as_it_is_fades_with_rows():
+    shares = [pool_weights(np.ones((rows, 5)))[0] for rows in (20, 50, 1000)]
+    assert shares[0] > 0.9 > shares[1] > 0.5 > 0.25 > shares[2] > 0.2
+
+
+def test_tiny_probabilities_keep_their_order():
+    """Naive Bayes is often so overconfident."""
+    random = np.random.default_rng(0)
+    logits = 20 * random.standard_normal((2000, 2))
+    y = (logits / 20 + random.gumbel(size=logits.shape)).argmax(1)
+    p = softmax(logits, axis=1)
+    assert (p < 1e-14).mean() > 0.1
+    fitted = recalibration.GlobalScaling()
+    fitted.fit_arrays(p, y, from_logits=False)
+    assert fitted.temperature == pytest.approx(20, rel=0.1)
+
+
 def draw_mapped(seed=0):
     """Rows, columns and logits, in float64, for derivatives."""
     random = np.random.default_rng(seed)

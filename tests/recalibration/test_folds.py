@@ -52,7 +52,7 @@ def test_copies_of_rows_do_not_make_auto_overfit():
         p = auto.calibrate(logits[150:])[np.arange(2000), y[150:]]
         found.append(-np.log(p).mean())
         matrices = [w for n, w in auto.weights_.items() if "Matrix" in n]
-        assert sum(matrices) < 0.1
+        assert sum(matrices) < 0.2
     assert found[1] < found[0] + 0.03
 
 

@@ -131,23 +131,31 @@ def test_files_load_without_this_package(units, tmp_path):
             assert type(operation).__module__.startswith("keras."), name
 
 
-def test_attach_puts_a_map_fitted_on_arrays_behind_a_model():
+@pytest.mark.parametrize("name", ["GlobalScaling", "AutoScaling"])
+def test_attach_puts_a_map_fitted_on_arrays_behind_a_model(name):
     x, y = kinds.data()
     base = make()
-    expected = recalibration.GlobalScaling().fit(base, x, y)
     logits = np.log(base.predict(x, verbose=0))
-    fitted = recalibration.GlobalScaling().fit_arrays(logits, y)
-    assert fitted.temperature == pytest.approx(expected.temperature, rel=1e-3)
+    fitted = getattr(recalibration, name)().fit_arrays(logits, y)
     found = fitted.attach(base)
     assert found is fitted.model
-    np.testing.assert_allclose(
-        found.predict(x, verbose=0),
-        expected.model.predict(x, verbose=0),
-        atol=1e-4,
-    )
-    with pytest.raises(ValueError, match="3 columns, as in `fit`. Received: 5"):
-        fitted.attach(make(5))
-    with pytest.raises(ValueError, match="3 columns, as in `fit`. Received: 5"):
-        fitted.calibrate(np.zeros((4, 5)))
-    with pytest.raises(ValueError, match="fit_arrays"):
-        recalibration.GlobalScaling().fit(logits, y)
+    expected = fitted.calibrate(logits)
+    np.testing.assert_allclose(found.predict(x, verbose=0), expected, atol=1e-5)
+    for wrong in (lambda z: fitted.attach(make(5)), fitted.calibrate):
+        with pytest.raises(ValueError, match="3 columns, .* Received: 5"):
+            wrong(np.zeros((4, 5)))
+    if name == "AutoScaling":
+        with pytest.raises(ValueError, match="no columns, .* Received: 2"):
+            fitted.calibrate(logits, x[:, :2])
+        return
+    whole = recalibration.GlobalScaling().fit(base, x, y)
+    assert fitted.temperature == pytest.approx(whole.temperature, rel=1e-3)
+
+
+def test_arrays_are_refused_by_name():
+    x, y = kinds.data()
+    fit = recalibration.GlobalScaling().fit
+    with pytest.raises(ValueError, match="`fit_arrays`. Received: an array of"):
+        fit(np.zeros((len(y), 3)), y)
+    with pytest.raises(ValueError, match="`y` must be given if `x` is an arr"):
+        fit(make(), x)
