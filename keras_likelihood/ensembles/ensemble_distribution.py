@@ -23,7 +23,7 @@ from keras_likelihood.likelihoods.tails import safe_log
 
 
 class EnsembleDistribution(Mixed):
-    """The equally weighted mixture of the predictions of several models.
+    """The mixture of the predictions of several models, of equal weight.
 
         nll(y) = -log mean_j exp(-nll_j(y))
 
@@ -36,6 +36,8 @@ class EnsembleDistribution(Mixed):
         likelihood: the likelihood of the members, or its name. Angles are not
             allowed, because their cdf depends on where the circle is cut.
         components: number of members, from 2 to 1000. Defaults to 5.
+        last: weight of the last member, if it is another than that of the
+            others. Only for numbers and vectors. Defaults to `None`.
 
     The resulting class takes
 
@@ -49,12 +51,22 @@ class EnsembleDistribution(Mixed):
     mixed_axis = -2
 
     @classmethod
-    def define(cls, likelihood: Any, *, components: int = 5) -> dict[str, Any]:
+    def define(
+        cls,
+        likelihood: Any,
+        *,
+        components: int = 5,
+        last: float | None = None,
+    ) -> dict[str, Any]:
         inner = get(likelihood)
         fits = not issubclass(inner, VonMises | EnsembleDistribution)
         allowed = "a likelihood of numbers, vectors or classes, and no ensemble"
         check_argument("likelihood", inner.name(), fits, allowed)
         check_size("components", components, 2)
+        fits = last is None or (
+            0 < last < 1 and not hasattr(inner, "class_probabilities")
+        )
+        check_argument("last", last, fits, "`None`, or in (0, 1) for numbers")
         # If an outcome is a vector, its length is the prediction's last axis.
         length = (lambda units: units) if inner.event_rank else None
         own = Parameter("member", Identity(), initial=0.0, size=length)
@@ -69,6 +81,7 @@ class EnsembleDistribution(Mixed):
             "takes_bounds": inner.takes_bounds,
             "support": inner.support,
             "components": components,
+            "last": last,
             "parameters": tuple(map(of_all, (own, *inner.parameters))),
         }
         if hasattr(inner, "class_probabilities"):
@@ -111,8 +124,10 @@ class EnsembleDistribution(Mixed):
 
     @method()
     def log_weights(self, axis: int = -1) -> Tensor:
-        shape = (self.components,) + (1,) * (-1 - axis)
-        weights = np.full(shape, -math.log(self.components))
+        last = 1 / self.components if self.last is None else self.last
+        others = math.log((1 - last) / (self.components - 1))
+        weights = np.full((self.components,) + (1,) * (-1 - axis), others)
+        weights[-1] = math.log(last)
         return ops.convert_to_tensor(weights, dtype=self.prediction.dtype)
 
     def repeated_target(self, y: Tensor) -> Tensor:
@@ -125,12 +140,13 @@ class EnsembleDistribution(Mixed):
 
     def cdf_below(self, y: Tensor) -> Tensor:
         below = self.inner.cdf_below(self.repeated_target(y))
-        return ops.sum(below, axis=-2) / self.components
+        return ops.sum(ops.exp(self.log_weights(-2)) * below, axis=-2)
 
     def averaged(self, values: Tensor, keepdims: bool = False) -> Tensor:
         # Values such as class probabilities may have further axes at the end.
-        axis = len(self.prediction.shape) - 1
-        return ops.sum(values, axis=axis, keepdims=keepdims) / self.components
+        axis = len(self.prediction.shape) - 1 - len(values.shape)
+        weights = ops.exp(self.log_weights(axis))
+        return ops.sum(weights * values, axis=axis, keepdims=keepdims)
 
     def information(self) -> Tensor:
         # The NLL depends on the members' predictions, not on their mean.

@@ -48,9 +48,6 @@ def compiled_method(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-_compiled_once = functools.cache(compiled_method)
-
-
 def _of_possible_targets(nll: Any, self: Any, y: Tensor) -> Tensor:
     """`nll(y)`, or NaN for impossible targets and predictions."""
     is_real = self.support == (-math.inf, math.inf) and not self.is_discrete
@@ -81,17 +78,24 @@ def _inside_of_the_support(
     return ops.where(outside, end, log_tail(self, y, upper))
 
 
-def _of_the_smaller_tail(
-    tail_quantile: Any, self: Any, log_p: Tensor, upper: Tensor
-) -> Tensor:
-    """`tail_quantile` of a tail of at most 1/2 that is not empty."""
-    log_p, upper = smaller_tail(log_p, upper)
-    is_empty = log_p == -math.inf
-    log_p = ops.where(is_empty, math.log(0.25), log_p)
-    low, high = self.support
-    end = ops.where(upper, high, low)
-    value = _compiled_once(tail_quantile)(self, log_p, upper)
-    return ops.where(is_empty, end, value)
+@functools.cache
+def _for_the_smaller_tail(tail_quantile: Any) -> Any:
+    """One program of `tail_quantile` for any tail, also an empty one."""
+
+    @compiled_method
+    def run(self: Any, log_p: Tensor, upper: Tensor) -> Tensor:
+        log_p, upper = smaller_tail(log_p, upper)
+        is_empty = log_p == -math.inf
+        low, high = self.support
+        end = ops.where(upper, high, low)
+        log_p = ops.where(is_empty, math.log(0.25), log_p)
+        return ops.where(is_empty, end, tail_quantile(self, log_p, upper))
+
+    return run
+
+
+def _of_the_smaller_tail(tail_quantile: Any, self: Any, *tail: Tensor) -> Any:
+    return _for_the_smaller_tail(tail_quantile)(self, *tail)
 
 
 class Likelihood:

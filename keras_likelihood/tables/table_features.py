@@ -102,23 +102,28 @@ class TableFeatures(keras.Layer):
         is_outside: Array = (x < least) | (x > most)
         return is_outside
 
+    def without_bins(self, count: int) -> list[int]:
+        """Numbers of those of `count` features that are no bins."""
+        first = len(self._numbers)
+        return [*range(first), *range(first + len(self._sources), count)]
+
     def call(self, inputs: Tensor) -> Tensor:
         missing = ops.isnan(inputs)
         features = []
         if self._numbers:
             centre = ops.convert_to_tensor(self.centre)
-            x = _take_columns(inputs, self._numbers)
+            x = take_columns(inputs, self._numbers)
             x = ops.where(ops.isnan(x), centre, x)
             z = ops.clip((x - centre) / self.spread, -1e6, 1e6)
             features.append(z / ops.sqrt(1 + ops.square(z / 3)))
         if self._sources:
             places = [self._numbers.index(at) for at in self._sources]
-            code = (_take_columns(x, places) - self.low) / self.width
+            code = (take_columns(x, places) - self.low) / self.width
             features.append(ops.clip(code, 0.0, 1.0))
         if any(self.gaps):
             places = np.flatnonzero(self.gaps).tolist()
             gap = ops.cast(missing, self.compute_dtype)
-            features.append(_take_columns(gap, places))
+            features.append(take_columns(gap, places))
         for at, column in enumerate(self.columns):
             if column.kind == "category":
                 code = ops.where(missing[:, at], -1.0, inputs[:, at])
@@ -137,7 +142,8 @@ class TableFeatures(keras.Layer):
         }
 
 
-def _take_columns(x: Tensor, places: list[int]) -> Tensor:
+def take_columns(x: Tensor, places: list[int]) -> Tensor:
+    """The columns at `places`."""
     # PyTorch can export `take` of rows to ONNX, but not of columns.
     return ops.transpose(ops.take(ops.transpose(x), places, axis=0))
 

@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+from scipy import stats
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_array
 
@@ -17,11 +18,17 @@ from keras_likelihood.conformal.scores import CalibrationScores
 from keras_likelihood.ensembles.ensemble_distribution import (
     EnsembleDistribution,
 )
-from keras_likelihood.likelihoods import Likelihood
+from keras_likelihood.likelihoods import Likelihood, StudentT
 from keras_likelihood.likelihoods.checks import check_argument, to_float64
 from keras_likelihood.tables.columns import as_numbers, refuse_rounding
 from keras_likelihood.tabular import targets
 from keras_likelihood.tabular.batches import BATCH
+from keras_likelihood.tabular.gaussian_process import (
+    MOST_ROWS,
+    best_weight,
+    fit_process,
+    pooled_nll,
+)
 from keras_likelihood.tabular.table_estimator import TableEstimator
 
 _FARTHEST = 1e15
@@ -42,7 +49,9 @@ class Regressor(RegressorMixin, TableEstimator):
     Several networks are trained in parallel. Their first layer,
     `TableFeatures`, takes numbers, dates, categories and missing values. Some
     rows are held out from each network. Training stops when their likelihood no
-    longer improves, and each network keeps its best round.
+    longer improves, and each network keeps its best round. Up to 3,000 rows of
+    real numbers, a Gaussian process joins the networks, with the weight of the
+    highest out-of-fold likelihood; on smooth targets it is far better.
     The out-of-fold predictions calibrate the intervals and give the scores of
     `summary()`.
 
@@ -113,6 +122,29 @@ class Regressor(RegressorMixin, TableEstimator):
             found["below"] = distribution.cdf_below(y)
         return found | distribution.values()
 
+    def _add_process(self, held_out: Any, data: Any) -> Any:
+        _, _, y, weight, *_ = data
+        if self.likelihood_ is not StudentT or len(y) > MOST_ROWS:
+            return None
+        process, outputs = fit_process(*data)
+        mean, df, scale = outputs.T[:, :, None]
+        law = stats.t(df, mean, scale)
+        nll, cdf = -law.logpdf(y[:, None]), law.cdf(y[:, None])
+        last = best_weight(held_out[0]["nll"][:, 0], nll[:, 0], weight)
+        if not last:
+            return None
+        self.pool_ = {"components": self.members_ + 1, "last": last}
+        for found in held_out:
+            found["nll"] = pooled_nll(found["nll"], nll, last)
+            own = {"mean": mean, "at_most": cdf, "below": cdf}
+            for name, value in own.items():
+                found[name] = (1 - last) * found[name] + last * value
+            own = {"member": mean, "df": df, "scale": scale}
+            for name, value in own.items():
+                found[name] = np.concatenate([found[name], value], axis=1)
+            found["prediction"] = found["mean"]
+        return process
+
     def _judge(self, held_out: Any, y: Array) -> dict[str, float]:
         names = "nll", "at_most", "mean"
         nll, cdf, mean = (held_out[0][n][:, 0].astype(float) for n in names)
@@ -133,11 +165,11 @@ class Regressor(RegressorMixin, TableEstimator):
         self, inputs: Any, outputs: Any, held_out: Any, y: Array
     ) -> Any:
         scores = [
-            _scores(self.likelihood_, found, y[:, None], self.members_)
+            _scores(self.likelihood_, found, y[:, None], self.pool_)
             for found in held_out
         ]
         likelihood = self.likelihood_
-        kind: Any = EnsembleDistribution(likelihood, components=self.members_)
+        kind: Any = EnsembleDistribution(likelihood, **self.pool_)
         combined = combined_scores(scores, self.members_)
         # The trust of a scale is meaningless for a mixture.
         settings = {"likelihood": kind.name(), "trust": 1.0, "unit": 1.0}
@@ -193,7 +225,7 @@ class Regressor(RegressorMixin, TableEstimator):
         return lower[:, 0], upper[:, 0]
 
 
-def _scores(likelihood: Any, found: Any, y: Array, members: int) -> Array:
+def _scores(likelihood: Any, found: Any, y: Array, pool: Any) -> Array:
     """The scores of `interval_scores`, with intervals for outliers only."""
     below, at_most = (found[n].astype(float) for n in ("below", "at_most"))
     scores = np.maximum(np.maximum(1 - 2 * at_most, 2 * below - 1), 0)
@@ -205,12 +237,16 @@ def _scores(likelihood: Any, found: Any, y: Array, members: int) -> Array:
             *(p.name for p in likelihood.parameters),
         ]
         # A mixture of all members needs no other program.
-        times = members // 2 if members % 2 == 0 else 1
+        process = int("last" in pool)
+        networks = pool["components"] - process
+        times = networks // 2 if networks % 2 == 0 else 1
+        repeats = [times] * 2 + [1] * process
         values = {
-            name: np.repeat(found[name][rows], times if at else 1, axis=1)
+            name: np.repeat(found[name][rows], repeats if at else 1, axis=1)
             for at, name in enumerate(names)
         }
-        kind: Any = EnsembleDistribution(likelihood, components=2 * times)
+        pool = pool | {"components": sum(repeats)}
+        kind: Any = EnsembleDistribution(likelihood, **pool)
         distribution = kind(values.pop("prediction"), **values)
         lower, upper = map(to_float64, distribution.interval(LEVEL))
         outside = np.maximum(lower - y[rows], y[rows] - upper)

@@ -207,15 +207,25 @@ class TableEstimator(BaseEstimator):
         if len(y) > _CALIBRATION_ROWS:
             rows = np.sort(random.choice(rows, _CALIBRATION_ROWS, False))
         self.held_out_ = {"row": rows, "x": x[rows], "y": y[rows]}
-        y, out = y[rows], out[rows]
-        held_out = trained.held_out(inputs[rows], y, out, self._evaluate)
+        some = inputs[rows], y[rows], out[rows], self._evaluate
+        held_out = trained.held_out(*some)
+        self.pool_: dict[str, Any] = {"components": members}
+        data = features, inputs, y, weight, out[:, 0], random
+        process = self._add_process(held_out, data)
+        y = y[rows]
         self.scores_ = {"rows": len(x), **self._judge(held_out, y)}
         features.about |= self._about()
         features.trainable = networks.trainable = False
         with full_precision():
             inputs = keras.Input((x.shape[1],), name="table")
-            outputs = training.joined(networks(features(inputs)))
+            x = features(inputs)
+            parts = () if process is None else (process(x), self.pool_["last"])
+            outputs = training.joined(networks(x), *parts)
             self.model_ = self._calibrated(inputs, outputs, held_out, y)
+
+    def _add_process(self, held_out: Any, data: Any) -> Any:
+        """A `GaussianProcess` beside the networks, or `None`."""
+        return None
 
     def _show_round(self, done: int, rounds: int) -> None:
         if self.on_round is not None:

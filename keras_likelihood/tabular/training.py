@@ -366,11 +366,24 @@ def distribution_by(
     return kind(ops.mean(member, axis=1, keepdims=True), member=member, **known)
 
 
-def joined(outputs: Any) -> tuple[Tensor, ...]:
-    """Symbolic outputs of `MemberNetworks` as those of an `Ensemble`."""
+def joined(
+    outputs: Any, process: Any = None, last: float = 0.0
+) -> tuple[Tensor, ...]:
+    """Symbolic outputs of `MemberNetworks` as those of an `Ensemble`.
+
+    The output of a `GaussianProcess` is a further member with weight `last`.
+    """
     member, parameters = split_output(outputs)
     if len(member.shape) == 2:
-        return ops.mean(member, axis=1, keepdims=True), member, *parameters
+        mean = ops.mean(member, axis=1, keepdims=True)
+        if process is None:
+            return mean, member, *parameters
+        own = [process[:, i : i + 1] for i in range(1 + len(parameters))]
+        values = [
+            ops.concatenate(pair, axis=1)
+            for pair in zip([member, *parameters], own, strict=True)
+        ]
+        return (1 - last) * mean + last * own[0], *values
     # Logarithms of the mean probabilities.
     pooled = ops.logsumexp(ops.log_softmax(member, axis=-1), axis=1)
     return (pooled - math.log(member.shape[1]),)

@@ -1,0 +1,220 @@
+"""A Gaussian process that predicts beside the networks of a small table."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+from scipy import linalg, optimize, stats
+
+from keras_likelihood.backend.registration import serializable
+from keras_likelihood.backend.types import Array, Tensor
+from keras_likelihood.tables.table_features import TableFeatures, take_columns
+
+MOST_ROWS = 3000
+"""Larger tables have no Gaussian process: networks are better there."""
+_STORED, _FITTED = 1000, 500
+"""Maximum number of rows that predict, and that choose the lengths."""
+_LEAST_NOISE = 1e-4
+"""Relative to the variance of the targets. float32 needs some noise."""
+_WEIGHTS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95)
+_GAIN = 1.0
+"""Smallest improvement of the sum of the held-out NLLs."""
+
+
+@serializable
+class GaussianProcess(keras.Layer):
+    """Predicts `(mean, df, scale)` of Student's t from stored rows.
+
+        k(a, b) = (1 + r + r^2 / 3) exp(-r),    r^2 = 5 |(a - b) / lengths|^2
+
+    This is the Matern kernel with a length per column, with
+    normal noise (Rasmussen and Williams 2006). The scale and `df` correct the
+    predictive distribution for tails that are not normal.
+
+    Args:
+        rows: number of stored rows.
+        columns: numbers of the features that the kernel compares.
+    """
+
+    def __init__(self, rows: int, columns: Sequence[int], **kwargs: Any):
+        super().__init__(**kwargs)
+        self.rows, self.columns = rows, list(columns)
+        shapes = {
+            "inverse_lengths": (len(self.columns),),
+            "stored": (rows, len(self.columns)),
+            "slopes": (rows, 1),
+            "whitening": (rows, rows),
+            "units": (6,),
+        }
+        for name, shape in shapes.items():
+            # On JAX, the initializers of Keras would compile for each shape.
+            start = np.zeros(shape, "float32")
+            weight = self.add_weight(
+                name=name,
+                shape=shape,
+                initializer=lambda *_, start=start, **__: ops.convert_to_tensor(
+                    start
+                ),
+                trainable=False,
+            )
+            setattr(self, name, weight)
+        self.built = True
+
+    def call(self, inputs: Tensor) -> Tensor:
+        units = ops.convert_to_tensor(self.units)
+        centre, spread, signal, noise, scale, df = (units[i] for i in range(6))
+        x = take_columns(inputs, self.columns) * self.inverse_lengths
+        stored = ops.convert_to_tensor(self.stored)
+        square = (
+            ops.sum(ops.square(x), axis=1, keepdims=True)
+            + ops.sum(ops.square(stored), axis=1)
+            - 2 * ops.matmul(x, ops.transpose(stored))
+        )
+        r = ops.sqrt(5 * ops.maximum(square, 1e-12))
+        k = signal * (1 + r + r * r / 3) * ops.exp(-r)
+        mean = centre + spread * ops.matmul(k, self.slopes)
+        explained = ops.square(ops.matmul(k, self.whitening))
+        explained = ops.sum(explained, axis=1, keepdims=True)
+        variance = ops.maximum(signal - explained, 0.0) + noise
+        scale = scale * spread * ops.sqrt(variance)
+        return ops.concatenate([mean, 0 * mean + df, scale], axis=1)
+
+    def get_config(self) -> dict[str, Any]:
+        own = {"rows": self.rows, "columns": self.columns}
+        return {**super().get_config(), **own}
+
+
+def fit_process(
+    features: TableFeatures,
+    inputs: Array,
+    y: Array,
+    weight: Array,
+    fold: Array,
+    random: np.random.Generator,
+) -> tuple[GaussianProcess, Array]:
+    """Fits a process.
+
+    Args:
+        features: the layer that made `inputs`.
+        inputs: its output for the training rows, `(n, features)`.
+        y, weight: targets and weights, `(n,)`.
+        fold: the fold of each row, `(n,)`.
+        random: random generator.
+
+    Returns:
+        The process, and its out-of-fold `(mean, df, scale)`, `(n, 3)`.
+    """
+    columns = features.without_bins(inputs.shape[1])
+    x = inputs[:, columns].astype("float64")
+    centre, spread = y.mean(), y.std()
+    z, noise_unit = (y - centre) / spread, weight.mean() / weight
+    order = random.permutation(len(y))
+    some, used = order[:_FITTED], order[:_STORED]
+    inverse, signal, noise = _fit_kernel(x[some], z[some], noise_unit[some])
+    x *= inverse
+    covariance = signal * _kernel(x[used], x[used])[0]
+    covariance[np.diag_indices(len(used))] += noise * noise_unit[used]
+    root = linalg.cholesky(covariance, lower=True)
+    whitening = linalg.solve_triangular(root, np.eye(len(used)), lower=True).T
+    precision = whitening @ whitening.T
+    slopes = precision @ z[used]
+    k = signal * _kernel(x, x[used])[0]
+    mean = k @ slopes
+    variance = np.maximum(signal - ((k @ whitening) ** 2).sum(axis=1), 0)
+    for each in np.unique(fold[used]):
+        # The rows of a fold, given the other folds.
+        at = np.flatnonzero(fold[used] == each)
+        inner = np.linalg.inv(precision[np.ix_(at, at)])
+        mean[used[at]] = z[used[at]] - inner @ slopes[at]
+        own = noise * noise_unit[used[at]]
+        variance[used[at]] = np.maximum(np.diag(inner) - own, 0)
+    deviation = np.sqrt(variance + noise)
+
+    def corrected(values: Array) -> tuple[float, Array]:
+        df, scale = np.exp(np.clip(values, -5, 5))
+        return 2 + df, scale * deviation
+
+    def nll(values: Array) -> float:
+        df, scale = corrected(values)
+        found = -stats.t.logpdf((z - mean) / scale, df) + np.log(scale)
+        return float(np.average(found, weights=weight))
+
+    found = optimize.minimize(nll, [2.0, 0.0], method="Nelder-Mead", tol=1e-3)
+    df, scale = corrected(found.x)
+    process = GaussianProcess(len(used), columns, name="gaussian_process")
+    units = centre, spread, signal, noise, scale[0] / deviation[0], df
+    values = inverse, x[used], slopes[:, None], whitening, np.array(units)
+    names = "inverse_lengths", "stored", "slopes", "whitening", "units"
+    for name, value in zip(names, values, strict=True):
+        getattr(process, name).assign(value.astype("float32"))
+    mean, scale = centre + spread * mean, spread * scale
+    return process, np.stack([mean, np.full_like(mean, df), scale], axis=1)
+
+
+def best_weight(networks: Array, process: Array, weight: Array) -> float:
+    """The weight of a process, from held-out NLLs of rows; 0 for none."""
+    tried = [
+        np.average(pooled_nll(networks, process, w), weights=weight)
+        for w in _WEIGHTS
+    ]
+    least = np.average(networks, weights=weight) - _GAIN / len(weight)
+    return _WEIGHTS[int(np.argmin(tried))] if min(tried) < least else 0.0
+
+
+def pooled_nll(networks: Array, process: Array, weight: float) -> Array:
+    """The NLL of a mixture, from those of its two parts."""
+    parts = np.log1p(-weight) - networks, np.log(weight) - process
+    return -np.logaddexp(*parts)
+
+
+def _kernel(a: Array, b: Array) -> tuple[Array, Array]:
+    """The kernel of scaled rows, and its slope by the squared distance."""
+    square = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1) - 2 * a @ b.T
+    r = np.sqrt(5 * np.maximum(square, 1e-12))
+    decay = np.exp(-r)
+    return (1 + r + r * r / 3) * decay, -5 / 6 * (1 + r) * decay
+
+
+def _fit_kernel(
+    x: Array, y: Array, noise_unit: Array
+) -> tuple[Array, float, float]:
+    """Inverse lengths, variance and noise of the highest posterior density.
+
+    The logarithms of the inverse lengths have a normal prior, so that many
+    columns do not overfit.
+    """
+    rows, columns = x.shape
+    start, strength = -0.5 * np.log(columns), max(1.0, columns / 20)
+
+    def loss(values: Array) -> tuple[float, Array]:
+        inverse, (signal, noise) = np.exp(values[:-2]), np.exp(values[-2:])
+        z = x * inverse
+        k, slope = _kernel(z, z)
+        covariance = signal * k
+        covariance[np.diag_indices(rows)] += noise * noise_unit
+        root = linalg.cholesky(covariance, lower=True, check_finite=False)
+        precision, _ = linalg.lapack.dpotri(root, lower=1)
+        precision += np.tril(precision, -1).T
+        slopes = precision @ y
+        found = 0.5 * y @ slopes + np.log(np.diag(root)).sum()
+        gradient = 0.5 * (precision - np.outer(slopes, slopes))
+        by_square = gradient * slope * signal
+        sums = (z * z * by_square.sum(axis=1)[:, None]).sum(axis=0)
+        off = values[:-2] - start
+        by_inverse = 4 * (sums - (z * (by_square @ z)).sum(axis=0))
+        by_noise = noise * (np.diag(gradient) * noise_unit).sum()
+        by_signal = signal * (gradient * k).sum()
+        by_inverse += 2 * strength * off
+        found += strength * (off**2).sum()
+        return found, np.r_[by_inverse, by_signal, by_noise]
+
+    bounds = [(start - 5, start + 3)] * columns
+    bounds += [(-4, 4), (np.log(_LEAST_NOISE), 1)]
+    first = np.r_[np.full(columns, start - 0.3), 0.0, np.log(0.1)]
+    found = optimize.minimize(
+        loss, first, jac=True, bounds=bounds, options={"maxiter": 60}
+    )
+    signal, noise = np.exp(found.x[-2:])
+    return np.exp(found.x[:-2]), float(signal), float(noise)
