@@ -23,6 +23,7 @@ IN_FILES = (
     "regularizers",
     "serving",
     "tables.table_features",
+    "tables.gaussian_process",
 )
 """Modules with classes that saved models may contain."""
 

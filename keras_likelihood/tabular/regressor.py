@@ -23,7 +23,7 @@ from keras_likelihood.likelihoods.checks import check_argument, to_float64
 from keras_likelihood.tables.columns import as_numbers, refuse_rounding
 from keras_likelihood.tabular import targets
 from keras_likelihood.tabular.batches import BATCH
-from keras_likelihood.tabular.gaussian_process import (
+from keras_likelihood.tabular.fitted_process import (
     MOST_ROWS,
     best_weight,
     fit_process,

@@ -1,5 +1,8 @@
 """The Gaussian process that predicts beside the networks."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from keras.ops import convert_to_numpy as as_numpy
@@ -9,7 +12,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor, kernels
 import keras_likelihood as kl
 from keras_likelihood.tables.columns import learn_column
 from keras_likelihood.tables.table_features import TableFeatures
-from keras_likelihood.tabular.gaussian_process import fit_process
+from keras_likelihood.tabular.fitted_process import fit_process
 
 
 def smooth(rows=160, seed=0):
@@ -58,6 +61,11 @@ def test_smooth_table_is_left_to_the_process(tmp_path):
     model.save(tmp_path / "a.keras")
     again = kl.tabular.load(tmp_path / "a.keras")
     np.testing.assert_allclose(again.predict(x), model.predict(x), rtol=1e-6)
+    # A process that does not import `tabular` reads the file, too.
+    script = "import sys, keras_likelihood, keras.saving as saving; "
+    script += "saving.load_model(sys.argv[1])"
+    command = [sys.executable, "-c", script, str(tmp_path / "a.keras")]
+    subprocess.run(command, check=True)
 
 
 def test_weight_of_the_last_member():
