@@ -13,25 +13,30 @@ STRONGEST = 1e9
 class Curvature:
     """Eigenvalues and eigenvectors of a Gauss-Newton matrix.
 
-    It is `left`, or the Kronecker product of `left` and `right`.
+    It is `left`, or the Kronecker product of `left` and `right`. A vector
+    `left` is the diagonal of a matrix.
     """
 
     def __init__(self, left: Array, right: Array | None = None) -> None:
-        values, self._rows = np.linalg.eigh(left)
+        self._rows = self._columns = None
+        values = left
+        if left.ndim == 2:
+            values, self._rows = np.linalg.eigh(left)
         self.values = np.maximum(values, 0.0)
-        self._columns = None
         if right is not None:
             values, self._columns = np.linalg.eigh(right)
             self.values = np.outer(self.values, np.maximum(values, 0.0))
 
     def to_coordinates(self, weights: Array) -> Array:
         """Weights in the eigenbasis."""
-        turned = self._rows.T @ weights
+        turned = weights if self._rows is None else self._rows.T @ weights
         return turned if self._columns is None else turned @ self._columns
 
     def to_weights(self, coordinates: Array) -> Array:
         """The inverse of `to_coordinates`."""
-        turned = self._rows @ coordinates
+        turned = coordinates
+        if self._rows is not None:
+            turned = self._rows @ coordinates
         return turned if self._columns is None else turned @ self._columns.T
 
 

@@ -198,10 +198,11 @@ class MappedSoftmax:
         p, root = self._probability, np.sqrt(self.weight)[:, None]
         factor = self.logits * root if name == "vector" else root
         weighted = p * factor
-        diagonal = (weighted * factor).sum(axis=0)
-        matrix = (np.diag(diagonal) - weighted.T @ weighted).astype("float64")
+        diagonal = (weighted * factor).sum(axis=0).astype("float64")
         if name in ("bias", "vector"):
-            return Curvature(matrix)
+            # The cost of the rest of the matrix grows with classes cubed.
+            return Curvature(diagonal)
+        matrix = np.diag(diagonal) - weighted.T @ weighted
         # The exact matrix has (columns x classes)^2 entries. This Kronecker
         # product has the same trace, and weights a row by its uncertainty.
         doubt = 1 - np.einsum("ij,ij->i", p, p)

@@ -1,5 +1,7 @@
 """Guarantees of every recalibrator of classifiers, on arrays."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
@@ -298,6 +300,17 @@ def test_pool_weights_minimise_the_nll():
 def test_the_advantage_of_the_model_as_it_is_fades_with_rows():
     shares = [pool_weights(np.ones((rows, 5)))[0] for rows in (20, 50, 1000)]
     assert shares[0] > 0.9 > shares[1] > 0.5 > 0.25 > shares[2] > 0.2
+
+
+@pytest.mark.parametrize("name", ["LinearScaling", "VectorScaling"])
+def test_memory_follows_the_logits(name):
+    random = np.random.default_rng(0)
+    logits = random.standard_normal((20, 3000))
+    tracemalloc.start()
+    method = getattr(recalibration, name)()
+    method.fit_arrays(logits, random.integers(0, 3000, 20))
+    assert tracemalloc.get_traced_memory()[1] < 100 * logits.nbytes
+    tracemalloc.stop()
 
 
 def test_tiny_probabilities_keep_their_order():
