@@ -148,7 +148,10 @@ def _labels(
             f"model, so that none is wrong, {usual:.1%} are suspected."
         )
         if is_usual:
-            summary += " That is no more than if all labels were right."
+            summary = (
+                f"There is no sign of wrong labels: {issues:,} of {n:,} "
+                "surprise the model, as is usual if all are right."
+            )
     worst = worst_examples(report, most=_MOST)
     cells = [list(map(shown, row.values())) for row in worst]
     title = f"The most suspicious {what}" if issues else "The highest scores"

@@ -35,11 +35,13 @@ def run(args: argparse.Namespace) -> None:
     scores = _fit_all(task, args)
     words = gain(task, scores["none"], scores[args.method])
     console.say(words, style="bold")
+    layers: list[Any] = []
     if args.output:
         with replacing(args.output) as temporary:
             if task.calibrated_model:
-                fitted = task.fit(args.method)
-                task.calibrated_model(fitted).save(temporary)
+                model = task.calibrated_model(task.fit(args.method))
+                model.save(temporary)
+                layers = [model, *model.operations]
             else:
                 arrays: Any = task.arrays(args.method)
                 np.savez(temporary, **arrays)
@@ -51,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
     console.result(gain=words, task=task.name, judged_on=judged_on)
     console.result(scores=scores, method=args.method, reliability=curves)
     console.result(written=[args.output] if args.output else [])
-    console.next_step(*_next(args))
+    console.next_step(*_next(args, layers))
 
 
 def load_task(args: argparse.Namespace) -> Task:
@@ -224,11 +226,12 @@ def gain(task: Task, before: Scores, after: Scores) -> str:
     )
 
 
-def _next(args: argparse.Namespace) -> tuple[str, str]:
+def _next(args: argparse.Namespace, layers: list[Any]) -> tuple[str, str]:
     """What to do next, and the command or line of Python that does it."""
     if args.output and args.test:
         load = "keras.models.load_model" if args.model else "numpy.load"
-        after = ", after `import keras_likelihood`" * bool(args.model)
+        own = [type(v).__module__.startswith("keras_like") for v in layers]
+        after = ", after `import keras_likelihood`" * any(own)
         return f"load it in Python{after}:", f"{load}({args.output!r})"
     method = args.method if args.method != "auto" else None
     options = {"method": method, "features": args.features}

@@ -192,3 +192,4 @@ def test_labels_that_the_model_draws_are_not_doubtful(tmp_path, capsys):
     told, page = checkup(tmp_path, "right", capsys)
     labels = told["parts"][1]
     assert labels["verdict"] == "good"
+    assert "no sign of wrong labels" in page

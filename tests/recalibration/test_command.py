@@ -44,6 +44,7 @@ def test_model_table_and_file(tmp_path, capsys):
     for short in ("none", *RECALIBRATORS, "auto chose"):
         assert (f"\n{short}" in f"\n{printed}") == (short not in changing)
     assert "150 rows of the test data" in printed
+    assert "load it in Python:" in printed
     p = keras.models.load_model(tmp_path / "calibrated.keras").predict(
         x, verbose=0
     )
