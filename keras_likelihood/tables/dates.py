@@ -21,12 +21,17 @@ _TIME = re.compile(
 
 
 def as_days(texts: Iterable[str | None], date_format: str) -> np.ndarray:
-    """Texts as days since 1970 (UTC), NaN if they do not fit the format."""
+    """Texts as days since 1970 (UTC), NaN if they do not fit the format.
+
+    ISO dates are read in every column, because no other format reads them.
+    """
     days: dict[str | None, float] = {None: np.nan}
     texts = list(texts)
     for text in dict.fromkeys(texts):
         if text is not None:
             days[text] = _days(text, date_format)
+            if np.isnan(days[text]):
+                days[text] = _days(text, ISO)
     return np.array([days[text] for text in texts], "float64")
 
 

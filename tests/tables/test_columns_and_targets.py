@@ -137,6 +137,16 @@ def test_wrong_targets_do_not_change_the_likelihood():
     assert likelihood_of(y) == "student_t"
 
 
+def test_iso_dates_are_read_beside_another_format():
+    texts = [f"{day:02}.03.2024" for day in range(1, 31)]
+    texts += [f"2024-03-{day:02}" for day in range(1, 31)]
+    column = columns.learn_column("day", np.array(texts, object))
+    assert (column.kind, column.date_format) == ("date", "%d.%m.%Y")
+    days = column.encode(np.array(texts, object)) + column.offset
+    np.testing.assert_array_equal(np.diff(days[:30]), 1)
+    np.testing.assert_array_equal(days[:30], days[30:])
+
+
 @pytest.mark.parametrize(
     "name, y", [(k, y) for k, cases in TARGETS.items() for y in cases]
 )
