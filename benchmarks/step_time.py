@@ -1,16 +1,14 @@
 """Cost of likelihood parameters in a training step.
 
-    python benchmarks/step_time.py
-    python benchmarks/step_time.py --model autoencoder
-    python benchmarks/step_time.py --model small
+    python benchmarks/step_time.py --model decoder (or autoencoder, small)
 
 `decoder` is a convolutional decoder with 64x64x3 targets, whose parameters are
 fixed numbers, or learned: global or predicted, one per image or one per
 element. `autoencoder` has dense layers and 32x32x3 targets: its scale is 1, or
 a data parameter in memory or in a file, or a stock `Embedding` with RMSprop,
 which updates all rows in each step. `small` is a dense network for 16 numbers,
-whose whole `fit` is timed for one long epoch and for many short ones: what
-`LikelihoodModel` adds to `keras.Model`.
+whose whole `fit` is timed for one long epoch and for many short ones, against
+`keras.Model`. On JAX it counts the programs that the first `fit` compiles.
 
 Every installed backend runs in its own process. The variants alternate in
 `fit`, round after round, on new random rows, so a busy machine slows down all
@@ -21,6 +19,7 @@ difference from 1 is the noise.
 
 import argparse
 import importlib.util
+import itertools
 import os
 import subprocess
 import sys
@@ -70,12 +69,8 @@ def decoders(likelihood, folder):
         x = rng.normal(size=(rows, 64)).astype("float32")
         return x, rng.normal(size=(rows, 64, 64, 3)).astype("float32")
 
-    kinds = [("fixed", ""), ("twin", "")]
-    kinds += [
-        (kind, dimension)
-        for kind in ("global", "predicted")
-        for dimension in ("scalar", "element")
-    ]
+    learned = ("global", "predicted"), ("scalar", "element")
+    kinds = [("fixed", ""), ("twin", ""), *itertools.product(*learned)]
     for kind, dimension in kinds:
         model = decoder_model(
             likelihood, kind.replace("twin", "fixed"), dimension
@@ -90,8 +85,7 @@ def autoencoders(likelihood, folder):
         scale = kl.DataParameter(rows, dimension=dimension)
         yield f"{dimension}, {rows:,} rows", autoencoder(scale), indexed(rows)
     dimension, rows = CASES[1]
-    path = os.path.join(folder, "scale.npy")
-    table = kl.data_parameters.FileTable(path)
+    table = kl.data_parameters.FileTable(os.path.join(folder, "scale.npy"))
     scale = kl.DataParameter(rows, dimension=dimension, table=table)
     yield f"in a file, {rows:,} rows", autoencoder(scale), indexed(rows)
     yield f"Embedding, {rows:,} rows", embedding(rows), numbered(rows)
@@ -162,8 +156,7 @@ def measure(variants, options):
         for name, model, data in variants:
             clock = Clock()
             x, y = data(rng, (options.steps + 2) * options.batch)
-            arguments = {"batch_size": options.batch, "verbose": 0}
-            model.fit(x, y, callbacks=[clock], **arguments)
+            model.fit(x, y, options.batch, callbacks=[clock], verbose=0)
             if turn:  # The first one compiles.
                 times[name].append(clock.seconds)
     best = {name: min(seconds) for name, seconds in times.items()}
@@ -174,7 +167,12 @@ def measure(variants, options):
 
 def measure_fits(options):
     """Prints the milliseconds per step of whole fits, and their ratio."""
-    rng, models = np.random.default_rng(0), {}
+    rng, models, programs = np.random.default_rng(0), {}, []
+    if keras.backend.backend() == "jax":
+        jax = importlib.import_module("jax")
+        jax.monitoring.register_event_duration_secs_listener(
+            lambda name, *_, **__: programs.append("backend_compile" in name)
+        )
     for name in "keras.Model", "twin", "LikelihoodModel":
         inputs = keras.Input((16,))
         hidden = layers.Dense(32, activation="relu")(inputs)
@@ -184,14 +182,17 @@ def measure_fits(options):
         models[name].compile("adam", loss=ours)
     for epochs, steps in (1, 1000), (100, 10):
         x = rng.normal(size=(options.batch * steps, 17)).astype("float32")
+        x_y = x[:, :16], x[:, 16:]
         best = dict.fromkeys(models, np.inf)
         for turn in range(options.rounds + 1):
             for name, model in models.items():
                 start = time.process_time()
-                arguments = {"batch_size": options.batch, "verbose": 0}
-                model.fit(x[:, :16], x[:, 16:], epochs=epochs, **arguments)
+                programs.clear()
+                model.fit(*x_y, options.batch, epochs, verbose=0)
                 used = time.process_time() - start
                 best[name] = min(best[name], used if turn else np.inf)
+                if turn == 0 and programs:
+                    print(f"{name}: {sum(programs)} programs compiled")
         print(f"{epochs} epochs of {steps} steps")
         for name, seconds in best.items():
             ratio = seconds / best["keras.Model"]
