@@ -161,7 +161,8 @@ class AutoScaling(ClassifierRecalibrator):
         if pooled["nll"] > before:
             self.weights_ = {"Unchanged": 1.0}
             self.members_ = [candidates["Unchanged"]]
-        parts = [f"{w:.2f} {name}" for name, w in self.weights_.items()]
+        shown = [(n, w) for n, w in self.weights_.items() if w >= 0.005]
+        parts = [f"{w:.2f} {name}" for name, w in shown]
         self.parameters_ = {
             "method": " + ".join(parts),
             "weights": self.weights_,
