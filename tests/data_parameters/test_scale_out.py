@@ -103,6 +103,7 @@ def assert_equals(made, expected):
         np.testing.assert_allclose(made[name], value, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.few(0)
 def test_data_parallel(tmp_path):
     if keras.backend.backend() != "jax":
         pytest.skip("keras.distribution is for JAX")

@@ -217,9 +217,10 @@ def test_information_is_the_mean_squared_gradient(
     (score,) = gradients(
         lambda m: likelihoods.get(name)(m, **parameters).nll(y), mean
     )
-    found = likelihoods.get(name)(ops.convert_to_tensor(mean), **parameters)
-    information = as_numpy(found.information())
-    assert information.shape == mean.shape
+    first = ops.convert_to_tensor(mean[:2])
+    information = likelihoods.get(name)(first, **parameters).information()
+    information = as_numpy(information)
+    assert information.shape == (2, 1)
     expected = np.sum(score**2 * weight)
     np.testing.assert_allclose(information[0, 0], expected, rtol=5e-3)
     np.testing.assert_allclose(np.sum(score * weight), 0, atol=5e-3)

@@ -220,6 +220,7 @@ def test_save_and_load(fitted, x, tmp_path):
     )
 
 
+@pytest.mark.few(2)
 def test_bad_files_are_refused_with_their_path(fitted, tmp_path):
     path, kind = tmp_path / "bad.zip", type(fitted)
     fitted.save(path)
