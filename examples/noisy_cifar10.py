@@ -1,7 +1,7 @@
-"""Trains a ResNet-18 on images of which four labels in ten are wrong.
-
-`NOISY_IMAGES` names an .npz with x, y, x_test and y_test, such as those of
-CIFAR-10N. Without it, this trains for seconds on scikit-learn's digits.
+"""Four labels in ten are wrong
+===============================
+``NOISY_IMAGES`` names an ``.npz`` with x, y, x_test and y_test, such as those
+of CIFAR-10N. Otherwise this trains for seconds on scikit-learn's digits.
 """
 
 import functools

@@ -1,6 +1,7 @@
 """Checks of shapes, targets and numbers."""
 
 import contextlib
+import math
 from typing import Any
 
 import numpy as np
@@ -99,7 +100,8 @@ def check_argument(name: str, value: Any, fits: Any, allowed: str) -> None:
     """Raises an error with the allowed values, unless `fits` is true."""
     if not fits:
         shape = getattr(value, "shape", ())
-        received = f"an array of shape {shape}" if shape else repr(value)
+        is_large = math.prod(size or 1 for size in shape) > 9
+        received = f"an array of shape {shape}" if is_large else repr(value)
         raise ValueError(f"`{name}` must be {allowed}. Received: {received}")
 
 

@@ -383,7 +383,10 @@ def joined(
             ops.concatenate(pair, axis=1)
             for pair in zip([member, *parameters], own, strict=True)
         ]
-        return (1 - last) * mean + last * own[0], *values
+        # With ops Keras takes a tensor times a number for a sparse tensor.
+        share = keras.layers.Rescaling
+        mean = share(1 - last)(mean) + share(last)(own[0])
+        return mean, *values
     # Logarithms of the mean probabilities.
     pooled = ops.logsumexp(ops.log_softmax(member, axis=-1), axis=1)
     return (pooled - math.log(member.shape[1]),)

@@ -18,7 +18,7 @@ def test_bad_files_are_refused_in_one_line(capsys):
     assert not any(everything[name] for name in faults), capsys.readouterr().out
 
 
-@pytest.mark.one_backend
+@pytest.mark.few(0)
 def test_the_corpus_is_large_and_always_the_same():
     cases = bad_files.all_cases()
     assert len(cases) >= 500
@@ -30,7 +30,7 @@ def test_the_corpus_is_large_and_always_the_same():
             assert one.files == other.files
 
 
-@pytest.mark.one_backend
+@pytest.mark.few(0)
 def test_a_command_that_fails_is_caught(monkeypatch):
     """The check detects tracebacks, modified files and wrong exit statuses."""
     case = bad_files.all_cases()[0]

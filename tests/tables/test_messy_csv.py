@@ -69,7 +69,7 @@ def test_a_messy_csv_from_fit_to_predict(tmp_path, capsys, monkeypatch):
     new = [row.split(";") for row in rows[:8]]
     new[0][1] = "München"
     new[1][0] = "1.090,5"
-    new[2][2] = "2020-02-01"
+    new[2][2] = "im Herbst"
     new[3][4] = "=1+1"
     new[4][1] = "Bonn"
     write(tmp_path / "neu.csv", [";".join(row) for row in new])
