@@ -117,6 +117,7 @@ def test_a_stock_model_is_refused(rng):
         model.fit(x, x[:, :1], verbose=0)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dimension", ["scalar", "channel"])
 def test_learned_scales_start_in_the_units_of_the_targets(
     dimension, rng, tmp_path
