@@ -180,7 +180,8 @@ class GlobalParameter(ParameterLayer):
 
     def value(self) -> Tensor:
         """The current value, a scalar or the parameter of one example."""
-        value = self.map(self.read(self.unconstrained))
+        stored = ops.convert_to_tensor(self.read(self.unconstrained))
+        value = _compiled(self.map)(stored)
         return value if self.unit is None else value * self.unit
 
     @property
@@ -192,11 +193,7 @@ class GlobalParameter(ParameterLayer):
         """
         if not self.built:
             return self.start
-        stored: Array = ops.convert_to_numpy(self.unconstrained)
-        mapped = _compiled(self.map)(stored * self.learning_rate_multiplier)
-        value: Array = ops.convert_to_numpy(mapped)
-        if self.unit is not None:
-            value = value * ops.convert_to_numpy(self.unit)
+        value: Array = ops.convert_to_numpy(self.value())
         return value if value.ndim else float(value)
 
     @latest.setter
