@@ -120,7 +120,7 @@ def _new_label(
     """The new label in a checked row, or `None`."""
     decision = row["decision"].lower()
     is_known, allowed = decision in DECISIONS, f"one of {DECISIONS}"
-    check_argument("decision", row["decision"][:40], is_known, allowed)
+    check_argument("decision", row["decision"], is_known, allowed)
     if classes and row["given"]:
         same = _whole(row, "given", classes) == label
         check_argument("given", row["given"], same, f"{label}, as in `y`")
@@ -135,7 +135,7 @@ def _new_label(
         allowed = "a finite number, and empty if there are several targets"
     allowed += ", and empty unless the decision is wrong"
     fits = fits and decision == "wrong"
-    check_argument("label", row["label"][:40], fits, allowed)
+    check_argument("label", row["label"], fits, allowed)
     return new
 
 
@@ -144,5 +144,5 @@ def _whole(row: dict[str, str], name: str, count: int) -> int:
     # A spreadsheet may write 3 as 3.0.
     fits = value == np.floor(value) and 0 <= value < count
     allowed = f"a whole number from 0 to {count - 1}"
-    check_argument(name, row[name][:40], fits, allowed)
+    check_argument(name, row[name], fits, allowed)
     return int(value)

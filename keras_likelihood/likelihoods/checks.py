@@ -1,7 +1,6 @@
 """Checks of shapes, targets and numbers."""
 
 import contextlib
-import math
 from typing import Any
 
 import numpy as np
@@ -97,11 +96,13 @@ def aligned(y: Any, allowed: Any, what: str, draws: bool = False) -> Any:
 
 
 def check_argument(name: str, value: Any, fits: Any, allowed: str) -> None:
-    """Raises an error with the allowed values, unless `fits` is true."""
+    """Raises an error with the allowed values, unless `fits` is true.
+
+    The received value is cut after 200 characters.
+    """
     if not fits:
-        shape = getattr(value, "shape", ())
-        is_large = math.prod(size or 1 for size in shape) > 9
-        received = f"an array of shape {shape}" if is_large else repr(value)
+        received = repr(value)
+        received = received[:200] + "..." * (len(received) > 200)
         raise ValueError(f"`{name}` must be {allowed}. Received: {received}")
 
 
