@@ -11,9 +11,6 @@ import keras
 
 from keras_likelihood.backend.private import has_values, say_has_values
 
-_GATE = threading.Lock()
-"""Held while a training starts or ends, and by readers between trainings."""
-
 _TURNS: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 """Which thread uses a model, and whether it trains."""
 
@@ -34,9 +31,8 @@ def keeping_values(model: Any, trains: bool = False) -> Iterator[None]:
     if keras.backend.backend() != "jax":
         yield
         return
-    with _GATE:
-        free = types.SimpleNamespace(lock=threading.RLock(), trains=False)
-        turn = _TURNS.setdefault(model, free)
+    free = types.SimpleNamespace(lock=threading.RLock(), trains=False)
+    turn = _TURNS.setdefault(model, free)
     if not turn.lock.acquire(blocking=not turn.trains):
         raise RuntimeError(
             "On JAX a model that is training cannot be used in another thread. "
