@@ -23,9 +23,9 @@ from keras_likelihood.likelihoods.tails import safe_log
 
 
 class EnsembleDistribution(Mixed):
-    """The mixture of the predictions of several models, of equal weight.
+    """The mixture of the predictions of several models.
 
-        nll(y) = -log mean_j exp(-nll_j(y))
+        nll(y) = -log sum_j w_j exp(-nll_j(y)),    w_j = 1 / components
 
     `predict_distribution` of a `kl.Ensemble` returns it (Lakshminarayanan et
     al. 2017). The `total` uncertainty is the sum of two parts. The `aleatoric`
@@ -36,13 +36,13 @@ class EnsembleDistribution(Mixed):
         likelihood: the likelihood of the members, or its name. Angles are not
             allowed, because their cdf depends on where the circle is cut.
         components: number of members, from 2 to 1000. Defaults to 5.
-        last: weight of the last member, if it is another than that of the
-            others. Only for numbers and vectors. Defaults to `None`.
+        last: weight of the last member. The others share the rest equally.
+            Only for numbers and vectors. Defaults to `None`, equal weights.
 
     The resulting class takes
 
-        prediction: mean of the members' predictions, `(batch, ..., units)`.
-            For classes it is recomputed from the mean probability.
+        prediction: weighted mean of the members' predictions, `(batch, ...,
+            units)`. For classes it is recomputed from the mean probability.
         member: predictions of the members, concatenated along the last axis,
             `(batch, ..., components * units)`.
         **parameters: parameters of the members, in the same order.
