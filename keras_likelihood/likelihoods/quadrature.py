@@ -17,6 +17,8 @@ density is integrated by Gauss-Legendre quadrature, or its values at whole
 numbers are summed. The sums are divided by the total probability. If the
 contributions of the cells decrease along a tail, its rest is added as a
 geometric series. Otherwise a moment is infinite, or NaN if both tails diverge.
+If the density is infinite at an end of the range, the error grows: for a
+Weibull distribution it is 1e-4 at shape .3, and 1.5 % at shape .1.
 """
 
 import functools
