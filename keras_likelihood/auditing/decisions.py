@@ -74,14 +74,15 @@ def apply(y: Any, path: Path) -> tuple[Array, Array]:
             f"Received: decisions on {marks[0]} and labels {mark}"
         )
     keep, corrected, seen = np.ones(n, bool), y.copy(), set()
-    for line, row in enumerate(rows, start=2):
+    for at, row in enumerate(rows):
         try:
             index = _whole(row, "index", n)
             new = _new_label(row, labels[index], of_classes)
             if index in seen:
                 raise ValueError(f"example {index} has two decisions")
         except ValueError as error:
-            raise ValueError(f"{path}, row {line}: {error}") from None
+            where = f"{path}, row {at}, counted from 0"
+            raise ValueError(f"{where}: {error}") from None
         seen.add(index)
         keep[index] = new is not None or row["decision"].lower() != "wrong"
         if new is None:

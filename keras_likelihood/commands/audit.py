@@ -142,7 +142,7 @@ def _print(
     console.result(examples=n, task=report.task, score=report.score_name)
     console.result(suspected=issues, worst=worst, **written)
     kind = f"most doubtful {what}" if issues else "highest scores"
-    console.say(f"The {kind}:", style="bold")
+    console.say(f"The {kind}, counted from 0:", style="bold")
     console.table(list(worst[0]), [list(map(shown, w.values())) for w in worst])
     console.next_step(
         f"open {report.path} in a browser, mark {what} as right or wrong, "

@@ -190,7 +190,7 @@ def _examples_table(
     if any(cells):
         columns = ["input", *columns]
         rows = [[c, *row] for c, row in zip(cells, rows, strict=True)]
-    return Table(columns, rows, title)
+    return Table(columns, rows, f"{title}, counted from 0")
 
 
 def _inputs(data: dict[str, Any], task: Task, args: argparse.Namespace) -> Part:

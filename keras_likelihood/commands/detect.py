@@ -47,7 +47,8 @@ def run(args: argparse.Namespace) -> None:
     )
     if cells:
         console.table(headings, cells)
-        console.say("(robust deviations from the column's median)", "dim")
+        meaning = "robust deviations from the column's median"
+        console.say(f"({meaning}; rows are counted from 0)", "dim")
     console.say(f"{words} The scores are in {args.output}")
     console.result(strangest=rows, rows=len(x), flagged=flags.sum())
     console.result(threshold=detector.threshold_, notes=notes)
@@ -60,7 +61,8 @@ def run(args: argparse.Namespace) -> None:
         note = "Deviations are robust: from the column's median, in units of "
         body: list[Any] = [figure, f"{note}its median deviation."]
         if cells:
-            body += [Table(headings, cells, "The strangest rows")]
+            caption = "The strangest rows, counted from 0"
+            body += [Table(headings, cells, caption)]
         summary = " ".join([words, *(f"{note}." for note in notes)])
         part = Part("Strange rows", summary, body)
         facts = {"Data": args.data, "Detector": name}

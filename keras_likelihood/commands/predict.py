@@ -1,6 +1,8 @@
 """`keras-likelihood predict`: predictions and intervals for new rows."""
 
 import argparse
+import collections
+import itertools
 import json
 from collections.abc import Iterable
 from typing import Any
@@ -24,9 +26,12 @@ def run(args: argparse.Namespace) -> None:
     }
     write_csv(args.output, columns)
     rows, count = len(unlike), sum(map(bool, unlike))
+    counts = collections.Counter(itertools.chain(*unlike)).most_common(5)
+    where = ", ".join(f"`{name}` ({found})" for name, found in counts)
     args.console.say(
         f"Predicted {rows} row(s), of which {count} are unlike the training "
-        f"data in some column. Predictions are in {args.output}"
+        f"data{where and f', most often in {where}'}. Predictions are in "
+        f"{args.output}, with rows counted from 0"
     )
     args.console.result(rows=rows, unlike_training=count, output=args.output)
     args.console.next_step(

@@ -232,7 +232,8 @@ def notes_of(columns: list[Column], cells: list[Array]) -> list[str]:
         if bad.any():
             row = int(bad.argmax())
             word = str(values[row])[:40]
-            said[f"Cells that are not {column.kind}s count as missing"].append(
+            kind = f"{column.kind}s count as missing (rows count from 0)"
+            said[f"Cells that are not {kind}"].append(
                 f"{int(bad.sum())} in `{name}`, the first in row {row}: "
                 f"{word!r}"
             )

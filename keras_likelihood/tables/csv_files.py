@@ -54,6 +54,7 @@ class CsvFile:
                 if len(row) != width:
                     raise ValueError(
                         f"{self._path}: every row must have {width} cells. "
+                        "Rows are counted from 0. "
                         f"Received in row {at}: {len(row)}"
                     )
             begin += len(rows)

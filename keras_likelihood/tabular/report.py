@@ -194,6 +194,7 @@ def _effect(estimator: Any, x: Array, at: int) -> Any:
 
 def _doubtful(estimator: Any) -> Part:
     held, words = estimator.held_out_, "The targets of these rows fit worst."
+    words += " Rows are counted from 0."
     cells: tuple[Any, ...]
     if "probabilities" in held:
         heading = ["row", "label", "prediction", "probability"]

@@ -43,7 +43,7 @@ def test_page_table_and_summary(files, capsys):
     assert "NLL of the given label" in printed
     assert str(files / "page.html") in printed
     assert "1 (2.0%)" in printed
-    _, worst = printed.split("The most doubtful labels:")
+    _, worst = printed.split("The most doubtful labels, counted from 0:")
     assert worst.splitlines()[2].split()[0] == "8"
     assert "Next: open" in worst
     page = (files / "page.html").read_text(encoding="utf-8")
