@@ -107,28 +107,44 @@ def _resource(variable: Any) -> Any:
     return table.handle
 
 
-def lookup(rows: Array, index: Any) -> list[Tensor]:
-    """The columns of a small array `(count, width)` at the given row numbers.
+def lookup(rows: Array, x: Tensor, ends: tuple[float, ...]) -> list[Tensor]:
+    """The columns of a small array `(count, width)`, a row for each interval.
 
-    `ops.take` handles bad indices in several passes, which take longer than the
-    lookup. JAX selects between a few numbers faster than it reads a table.
+    The intervals of `x` end at `ends`. `ops.take` handles bad indices in
+    several passes, which take longer than the lookup. JAX selects between a few
+    numbers faster than it reads a table.
     """
+    if keras.backend.backend() == "jax":
+        chosen = [*map(ops.convert_to_tensor, rows[0])]
+        for end, row in zip(ends, rows[1:], strict=True):
+            pairs = zip(row, chosen, strict=True)
+            chosen = [ops.where(x >= end, *pair) for pair in pairs]
+        return chosen
+    index = sum(ops.cast(x >= end, "int32") for end in ends)
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
         return list(tf.unstack(tf.gather(rows, index), axis=-1))
-    if keras.backend.backend() == "jax":
-        chosen = [*map(ops.convert_to_tensor, rows[0])]
-        for i, row in enumerate(rows[1:], start=1):
-            is_after = index >= i
-            pairs = zip(row, chosen, strict=True)
-            chosen = [ops.where(is_after, *pair) for pair in pairs]
-        return chosen
     flat = index.reshape(-1)
     return [
         ops.convert_to_tensor(column).index_select(0, flat).reshape(index.shape)
         for column in rows.T.copy()
     ]
+
+
+def computes_apart() -> bool:
+    """Whether results should share as few intermediate results as possible.
+
+    XLA writes to memory what several results share, unless it is cheap. On a
+    GPU it takes longer to read that than to compute it again. So with JAX on a
+    GPU each result has its own copy, in another form, as XLA merges equal ones.
+    """
+    if keras.backend.backend() != "jax":
+        return False
+    import jax
+
+    platform: str = jax.default_backend()
+    return platform != "cpu"
 
 
 def seed_generator(seed: Any) -> Any:

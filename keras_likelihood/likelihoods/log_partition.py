@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from keras import ops
 
-from keras_likelihood.backend.operations import clip, lookup
+from keras_likelihood.backend.operations import clip, computes_apart, lookup
 from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.likelihoods.special import polynomial, with_slopes
 
@@ -75,27 +75,34 @@ def log_variance(shape: Tensor) -> Tensor:
 
 def evaluate(shape: Tensor, columns: Array, ends: tuple[int, ...]) -> Any:
     """The value and the slope of a fitted function, see `columns_of`."""
-    index = sum(ops.cast(shape >= end, "int32") for end in ENDS[1:-1])
-    found = lookup(columns.astype(ops.dtype(shape)), index)
+    found = lookup(columns.astype(ops.dtype(shape)), shape, ENDS[1:-1])
     start, low, factor, numerator, slope_m, m, slope_v, c, *rest = found
     g, q, r = (rest[i:j] for i, j in itertools.pairwise((0, *ends)))
     a = clip(shape, 0.0, 1e12)
-    inverse = 1 / (low + factor * a)
-    # Shape 2 is moved by less than the spacing of floats.
-    t = clip(ops.abs(a - start) * inverse, 1e-30, 1.0)
-    log_t = ops.log(t)
-    m = slope_m * t + m
-    near_zero, root = shape < ENDS[2], slope_v * ops.sqrt(t)
-    v = ops.where(near_zero, m, root - 1)
-    m_slope_v = ops.where(near_zero, m * slope_m, 0.5 * root)
-    (g, slope_g), (q, slope_q), (r, slope_r) = (
-        polynomial(part, v) for part in (g, q, r)
-    )
-    singular = t * log_t
-    value = c + m * g + singular * (q + singular * r)
-    slope = slope_g + log_t * (slope_q + singular * slope_r)
-    slope = slope * m_slope_v + slope_m * g
-    slope = slope + (log_t + 1) * (q + 2 * singular * r)
+    distance, divisor = ops.abs(a - start), low + factor * a
+    inverse = 1 / divisor
+    near_zero = shape < ENDS[2]
+
+    def pieces(t: Tensor) -> Any:
+        # Shape 2 is moved by less than the spacing of floats.
+        t = clip(t, 1e-30, 1.0)
+        log_t, root = ops.log(t), slope_v * ops.sqrt(t)
+        size = slope_m * t + m
+        v = ops.where(near_zero, size, root - 1)
+        size_slope = ops.where(near_zero, size * slope_m, 0.5 * root)
+        polynomials = [polynomial(part, v) for part in (g, q, r)]
+        return log_t, t * log_t, size, size_slope, *polynomials
+
+    found = pieces(distance * inverse)
+    _, singular, size, _, (g_value, _), (q_value, _), (r_value, _) = found
+    value = c + size * g_value + singular * (q_value + singular * r_value)
+    if computes_apart():
+        found = pieces(distance / divisor)
+    log_t, singular, _, size_slope, *polynomials = found
+    (g_value, g_slope), (q_value, q_slope), (r_value, r_slope) = polynomials
+    slope = g_slope + log_t * (q_slope + singular * r_slope)
+    slope = slope * size_slope + slope_m * g_value
+    slope = slope + (log_t + 1) * (q_value + 2 * singular * r_value)
     return value, slope * numerator * inverse * inverse
 
 

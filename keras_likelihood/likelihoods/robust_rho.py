@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from keras_likelihood.backend.operations import clip
+from keras_likelihood.backend.operations import clip, computes_apart
 from keras_likelihood.backend.types import Tensor
 from keras_likelihood.constraints import AffineSigmoid, Softplus
 from keras_likelihood.likelihoods import log_partition
@@ -92,17 +92,17 @@ class RobustRho(LocationScale):
 
 
 def rho_and_slopes(x: Tensor, shape: Tensor, scale: Tensor) -> Any:
-    """Rho, and its slopes with respect to x and to the shape.
+    """Rho, and the slopes of `rho + log(scale)` along x, shape and scale.
 
         rho = (b / shape) ((s / b + 1)^(shape / 2) - 1)
 
-    With `h = shape / 2 * L` its slope with respect to the shape is
+    With `h = shape / 2 * L` and `v = exp((shape / 2 - 1) L)` the slope with
+    respect to the shape is
 
         (sign(shape - 2) E + (rho + b / shape) h - rho + r s v / 2) / shape
 
-    where `v = (1 + s / b)^(shape / 2 - 1)` and r is -1 for k = 1 and
-    `shape / b` for k = 0. Beyond the range of the dtype rho and its slopes stay
-    at their largest values.
+    where r is -1 for k = 1 and `shape / b` for k = 0. Beyond the range of the
+    dtype rho and its slopes stay at their largest values.
     """
     tiny, gap, huge, ratio, largest, bound = limits(shape)
     a = clip(shape, -huge, huge) + tiny
@@ -110,30 +110,37 @@ def rho_and_slopes(x: Tensor, shape: Tensor, scale: Tensor) -> Any:
     k = ops.cast(a >= _FORM_CHANGE, ops.dtype(shape))
     inverse_a, inverse_b, inverse_scale = 1 / a, 1 / b, 1 / scale
     b_over_a = b * inverse_a
-    # `shape / b` for the first form, and 0 for the second.
-    first_form = (1 - k) * inverse_b
     z = clip(x * inverse_scale, -ratio, ratio)
     s = z * z
-    log_u = ops.log1p(s * inverse_b)
-    exponent = clip((0.5 * a - k) * log_u, -largest, largest)
-    e = ops.expm1(exponent)
-    h = exponent + k * log_u
-    ks = (k * inverse_a) * s
-    value = clip(ks + (ks + b_over_a) * e, -bound, bound)
-    v = (1 + e) * (1 / (1 + first_form * s))
+    t = s * inverse_b
+
+    def forms(log_u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        exponent = clip((0.5 * a - k) * log_u, -largest, largest)
+        e = ops.expm1(exponent)
+        ks = (k * inverse_a) * s
+        value = clip(ks + (ks + b_over_a) * e, -bound, bound)
+        return value, e, exponent + k * log_u
+
+    log_u = ops.log1p(t)
+    value, e, h = forms(log_u)
+    rho = value
+    if computes_apart():
+        rho, e, h = forms(ops.log1p(s / b))
+        log_u = ops.log(1 + t)
+    v = ops.exp(clip((0.5 * a - 1) * log_u, -largest, largest))
     by_x = clip(v * z * inverse_scale, -bound, bound)
     pull = clip(s * v, -bound, bound)
-    by_shape = ops.sign(shape - 2) * e + _second_order(value, h, b_over_a)
-    by_shape = by_shape + (0.5 * (first_form * a - k)) * pull
-    return value, by_x, clip(by_shape * inverse_a, -bound, bound)
+    by_shape = ops.sign(shape - 2) * e + _second_order(rho, h, b_over_a)
+    # `shape / b` for the first form, and 0 for the second.
+    by_shape = by_shape + 0.5 * ((1 - k) * (a * inverse_b) - k) * pull
+    by_shape = clip(by_shape * inverse_a, -bound, bound)
+    return value, by_x, by_shape, (1 - pull) * inverse_scale
 
 
 @with_slopes
 def _nll(x: Tensor, shape: Tensor, scale: Tensor) -> Any:
-    value, by_x, by_shape = rho_and_slopes(x, shape, scale)
+    value, by_x, by_shape, by_scale = rho_and_slopes(x, shape, scale)
     constant, slope = log_partition.value_and_slope(shape)
-    bound, inverse_scale = limits(x).bound, 1 / scale
-    by_scale = (1 - clip(x * by_x, -bound, bound)) * inverse_scale
     nll = value + (constant + ops.log(scale))
     return nll, by_x, by_shape + slope, by_scale
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_likelihood.likelihoods import RobustRho
+from keras_likelihood.likelihoods import RobustRho, log_partition, robust_rho
 from keras_likelihood.likelihoods.log_partition import value_and_slope
 from keras_likelihood.likelihoods.robust_rho import rho_and_slopes
 from tests.autodiff import (
@@ -62,8 +62,11 @@ def grid(rng):
     return tuple(v.astype("float32") for v in (x, shape, scale))
 
 
+@pytest.mark.parametrize("is_apart", [False, True])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_float32_matches_forty_digits(shape):
+def test_float32_matches_forty_digits(shape, is_apart, monkeypatch):
+    for module in (robust_rho, log_partition):
+        monkeypatch.setattr(module, "computes_apart", lambda: is_apart)
     x = np.float32(0.7) * np.logspace(-4, 4, 33, dtype="float32")
     shapes = np.full_like(x, shape)
     scale = np.full_like(x, 0.7)
