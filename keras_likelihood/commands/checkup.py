@@ -88,6 +88,9 @@ def _calibration(task: Task, args: argparse.Namespace) -> Part:
     curves = {"before": task.curve("none"), "after": task.curve("auto")}
     chance = task.gap_by_chance()
     verdict, summary = "look", gain(task, *scores.values())
+    advice = "recalibrate the model"
+    if scores["after"]["NLL"] >= scores["before"]["NLL"]:
+        advice += ", with more data than this"
     if scores["before"][task.gap] <= chance:
         verdict = "good"
         summary = f"There is no sign of miscalibration. {task.belief()}"
@@ -110,7 +113,7 @@ def _calibration(task: Task, args: argparse.Namespace) -> Part:
         summary,
         [words, table, reliability(curves, *task.axes)],
         verdict,
-        "recalibrate the model",
+        advice,
         None if verdict == "good" else line,
         {**scores, "by_chance": chance},
     )

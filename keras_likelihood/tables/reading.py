@@ -67,7 +67,7 @@ def open_table(path: Path) -> csv_files.CsvFile | ParquetFile:
 
 
 def check_target(target: str, names: Sequence[str], where: str = "") -> None:
-    """Raises an error unless `target` is one of at least two columns."""
+    """Raises an error unless `target` is one of several columns."""
     if list(names).count(target) == 1 and len(names) > 1:
         return
     close = difflib.get_close_matches(target, names, n=1)
@@ -75,7 +75,8 @@ def check_target(target: str, names: Sequence[str], where: str = "") -> None:
         f"Did you mean {close[0]!r}? " if close not in ([], [target]) else ""
     )
     raise ValueError(
-        f"{where}`target` must be one of at least two columns. {advice}"
+        f"{where}`target` must name one column, and the table needs another. "
+        f"{advice}"
         f"Received: {target!r} of {', '.join(names[:20]) or 'no names'}"
     )
 

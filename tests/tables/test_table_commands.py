@@ -130,7 +130,7 @@ def read_cells(path):
             "fit 'my table.csv' --task regression",
             "The targets must be numbers. Received: 'y'",
         ),
-        ("fit one.csv", "one of at least two columns. Received: 'a' of a"),
+        ("fit one.csv", "the table needs another. Received: 'a' of a"),
         ("fit gone.csv", "`b` is missing in every row"),
         ("fit data.npz", "must be a .csv or a .parquet"),
         ("predict none.keras 'my table.csv'", "no such file"),
