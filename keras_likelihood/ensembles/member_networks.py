@@ -131,14 +131,11 @@ class MemberNetworks(keras.Layer):
             self._start[0] = constraint.inverse(mean)
             self._start_head()
 
-    def call(self, inputs: Tensor, masks: Tensor | None = None) -> Any:
-        """The outputs; `masks` are `(layers, members, batch, width)`."""
+    def call(self, inputs: Tensor) -> Any:
         *hidden, (kernel, bias) = self._dense
         x = inputs
-        for at, (weight, start) in enumerate(hidden):
+        for weight, start in hidden:
             x = ops.silu(ops.matmul(x, weight) + start)
-            if masks is not None:
-                x = x * masks[at]
         raw = ops.matmul(x, kernel * self._used_units()) + bias
         return self.head(ops.transpose(raw, (1, 0, 2)))
 

@@ -12,6 +12,21 @@ from keras_likelihood.backend.types import Tensor
 from keras_likelihood.tables.table_features import take_columns
 
 
+def matern(a: Any, b: Any, module: Any) -> tuple[Any, Any]:
+    """The kernel of scaled rows, and its slope by the squared distance.
+
+    `module` is `numpy` or `keras.ops`.
+    """
+    square = (
+        module.sum(a * a, axis=1, keepdims=True)
+        + module.sum(b * b, axis=1)
+        - 2 * module.matmul(a, module.transpose(b))
+    )
+    r = module.sqrt(5 * module.maximum(square, 1e-12))
+    decay = module.exp(-r)
+    return (1 + r + r * r / 3) * decay, -5 / 6 * (1 + r) * decay
+
+
 @serializable
 class GaussianProcess(keras.Layer):
     """Predicts `(mean, df, scale)` of Student's t from stored rows.
@@ -55,14 +70,7 @@ class GaussianProcess(keras.Layer):
         units = ops.convert_to_tensor(self.units)
         centre, spread, signal, noise, scale, df = (units[i] for i in range(6))
         x = take_columns(inputs, self.columns) * self.inverse_lengths
-        stored = ops.convert_to_tensor(self.stored)
-        square = (
-            ops.sum(ops.square(x), axis=1, keepdims=True)
-            + ops.sum(ops.square(stored), axis=1)
-            - 2 * ops.matmul(x, ops.transpose(stored))
-        )
-        r = ops.sqrt(5 * ops.maximum(square, 1e-12))
-        k = signal * (1 + r + r * r / 3) * ops.exp(-r)
+        k = signal * matern(x, ops.convert_to_tensor(self.stored), ops)[0]
         mean = centre + spread * ops.matmul(k, self.slopes)
         explained = ops.square(ops.matmul(k, self.whitening))
         explained = ops.sum(explained, axis=1, keepdims=True)

@@ -102,7 +102,7 @@ class Classifier(ClassifierMixin, TableEstimator):
         return self.held_out_["row"][self.held_out_["issues"]]
 
     def _calibrated(
-        self, inputs: Any, outputs: Any, held_out: Any, y: Array
+        self, inputs: Any, outputs: Any, held_out: Any, y: Array, last: Any
     ) -> Any:
         p = self.held_out_["probabilities"]
         conformal = ConformalSets().fit_arrays(p, y, from_logits=False)

@@ -4,7 +4,7 @@ import numpy as np
 from scipy import linalg, optimize, stats
 
 from keras_likelihood.backend.types import Array
-from keras_likelihood.tables.gaussian_process import GaussianProcess
+from keras_likelihood.tables.gaussian_process import GaussianProcess, matern
 from keras_likelihood.tables.table_features import TableFeatures
 
 MOST_ROWS = 3000
@@ -46,13 +46,13 @@ def fit_process(
     some, used = order[:_FITTED], order[:_STORED]
     inverse, signal, noise = _fit_kernel(x[some], z[some], noise_unit[some])
     x *= inverse
-    covariance = signal * _kernel(x[used], x[used])[0]
+    covariance = signal * matern(x[used], x[used], np)[0]
     covariance[np.diag_indices(len(used))] += noise * noise_unit[used]
     root = linalg.cholesky(covariance, lower=True)
     whitening = linalg.solve_triangular(root, np.eye(len(used)), lower=True).T
     precision = whitening @ whitening.T
     slopes = precision @ z[used]
-    k = signal * _kernel(x, x[used])[0]
+    k = signal * matern(x, x[used], np)[0]
     mean = k @ slopes
     variance = np.maximum(signal - ((k @ whitening) ** 2).sum(axis=1), 0)
     for each in np.unique(fold[used]):
@@ -88,25 +88,36 @@ def fit_process(
 def best_weight(networks: Array, process: Array, weight: Array) -> float:
     """The weight of a process, from held-out NLLs of rows; 0 for none."""
     tried = [
-        np.average(pooled_nll(networks, process, w), weights=weight)
+        np.average(_pooled_nll(networks, process, w), weights=weight)
         for w in _WEIGHTS
     ]
     least = np.average(networks, weights=weight) - _GAIN / len(weight)
     return _WEIGHTS[int(np.argmin(tried))] if min(tried) < least else 0.0
 
 
-def pooled_nll(networks: Array, process: Array, weight: float) -> Array:
+def with_process(
+    networks: dict[str, Array],
+    process: dict[str, Array],
+    values: dict[str, Array],
+    last: float,
+) -> dict[str, Array]:
+    """Held-out results of the networks and a process with weight `last`.
+
+    `process` has the process' own results, and `values` its parameters.
+    """
+    found = dict(networks)
+    for name, value in process.items():
+        found[name] = (1 - last) * networks[name] + last * value
+    found["nll"] = _pooled_nll(networks["nll"], process["nll"], last)
+    for name, value in values.items():
+        found[name] = np.concatenate([networks[name], value], axis=1)
+    return found | {"prediction": found["mean"]}
+
+
+def _pooled_nll(networks: Array, process: Array, weight: float) -> Array:
     """The NLL of a mixture, from those of its two parts."""
     parts = np.log1p(-weight) - networks, np.log(weight) - process
     return -np.logaddexp(*parts)
-
-
-def _kernel(a: Array, b: Array) -> tuple[Array, Array]:
-    """The kernel of scaled rows, and its slope by the squared distance."""
-    square = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1) - 2 * a @ b.T
-    r = np.sqrt(5 * np.maximum(square, 1e-12))
-    decay = np.exp(-r)
-    return (1 + r + r * r / 3) * decay, -5 / 6 * (1 + r) * decay
 
 
 def _fit_kernel(
@@ -123,7 +134,7 @@ def _fit_kernel(
     def loss(values: Array) -> tuple[float, Array]:
         inverse, (signal, noise) = np.exp(values[:-2]), np.exp(values[-2:])
         z = x * inverse
-        k, slope = _kernel(z, z)
+        k, slope = matern(z, z, np)
         covariance = signal * k
         covariance[np.diag_indices(rows)] += noise * noise_unit
         root = linalg.cholesky(covariance, lower=True, check_finite=False)

@@ -27,7 +27,7 @@ from keras_likelihood.tabular.fitted_process import (
     MOST_ROWS,
     best_weight,
     fit_process,
-    pooled_nll,
+    with_process,
 )
 from keras_likelihood.tabular.table_estimator import TableEstimator
 
@@ -122,28 +122,23 @@ class Regressor(RegressorMixin, TableEstimator):
             found["below"] = distribution.cdf_below(y)
         return found | distribution.values()
 
-    def _add_process(self, held_out: Any, data: Any) -> Any:
-        _, _, y, weight, *_ = data
+    def _add_process(self, held_out: Any, y: Array, *data: Any) -> Any:
+        features, inputs, weight, fold, random = data
         if self.likelihood_ is not StudentT or len(y) > MOST_ROWS:
-            return None
-        process, outputs = fit_process(*data)
+            return held_out, None, None
+        process, outputs = fit_process(
+            features, inputs, y, weight, fold, random
+        )
         mean, df, scale = outputs.T[:, :, None]
         law = stats.t(df, mean, scale)
         nll, cdf = -law.logpdf(y[:, None]), law.cdf(y[:, None])
         last = best_weight(held_out[0]["nll"][:, 0], nll[:, 0], weight)
         if not last:
-            return None
-        self.pool_ = {"components": self.members_ + 1, "last": last}
-        for found in held_out:
-            found["nll"] = pooled_nll(found["nll"], nll, last)
-            own = {"mean": mean, "at_most": cdf, "below": cdf}
-            for name, value in own.items():
-                found[name] = (1 - last) * found[name] + last * value
-            own = {"member": mean, "df": df, "scale": scale}
-            for name, value in own.items():
-                found[name] = np.concatenate([found[name], value], axis=1)
-            found["prediction"] = found["mean"]
-        return process
+            return held_out, None, None
+        own = {"mean": mean, "nll": nll, "at_most": cdf, "below": cdf}
+        values = {"member": mean, "df": df, "scale": scale}
+        pooled = [with_process(v, own, values, last) for v in held_out]
+        return pooled, process, last
 
     def _judge(self, held_out: Any, y: Array) -> dict[str, float]:
         names = "nll", "at_most", "mean"
@@ -162,14 +157,13 @@ class Regressor(RegressorMixin, TableEstimator):
         return self.held_out_["row"][worst]
 
     def _calibrated(
-        self, inputs: Any, outputs: Any, held_out: Any, y: Array
+        self, inputs: Any, outputs: Any, held_out: Any, y: Array, last: Any
     ) -> Any:
         scores = [
-            _scores(self.likelihood_, found, y[:, None], self.pool_)
+            _scores(self.likelihood_, found, y[:, None], self.members_, last)
             for found in held_out
         ]
-        likelihood = self.likelihood_
-        kind: Any = EnsembleDistribution(likelihood, **self.pool_)
+        kind = _mixture(self.likelihood_, self.members_, last)
         combined = combined_scores(scores, self.members_)
         # The trust of a scale is meaningless for a mixture.
         settings = {"likelihood": kind.name(), "trust": 1.0, "unit": 1.0}
@@ -225,29 +219,27 @@ class Regressor(RegressorMixin, TableEstimator):
         return lower[:, 0], upper[:, 0]
 
 
-def _scores(likelihood: Any, found: Any, y: Array, pool: Any) -> Array:
+def _mixture(likelihood: Any, networks: int, last: float | None) -> Any:
+    components = networks + (last is not None)
+    return EnsembleDistribution(likelihood, components=components, last=last)
+
+
+def _scores(
+    likelihood: Any, found: Any, y: Array, networks: int, last: float | None
+) -> Array:
     """The scores of `interval_scores`, with intervals for outliers only."""
     below, at_most = (found[n].astype(float) for n in ("below", "at_most"))
     scores = np.maximum(np.maximum(1 - 2 * at_most, 2 * below - 1), 0)
     rows = np.flatnonzero(scores > LEVEL)
     if len(rows):
-        names = [
-            "prediction",
-            "member",
-            *(p.name for p in likelihood.parameters),
-        ]
-        # A mixture of all members needs no other program.
-        process = int("last" in pool)
-        networks = pool["components"] - process
+        # The mixture of all members repeats the two: it needs no other program.
         times = networks // 2 if networks % 2 == 0 else 1
-        repeats = [times] * 2 + [1] * process
-        values = {
-            name: np.repeat(found[name][rows], repeats if at else 1, axis=1)
-            for at, name in enumerate(names)
-        }
-        pool = pool | {"components": sum(repeats)}
-        kind: Any = EnsembleDistribution(likelihood, **pool)
-        distribution = kind(values.pop("prediction"), **values)
+        repeats = [times] * 2 + [1] * (last is not None)
+        names = "member", *(p.name for p in likelihood.parameters)
+        values = {n: np.repeat(found[n][rows], repeats, axis=1) for n in names}
+        distribution = _mixture(likelihood, 2 * times, last)(
+            found["prediction"][rows], **values
+        )
         lower, upper = map(to_float64, distribution.interval(LEVEL))
         outside = np.maximum(lower - y[rows], y[rows] - upper)
         spread = np.where(upper > lower, upper - lower, 1.0)

@@ -16,6 +16,7 @@ from sklearn.utils.validation import (
 from keras_likelihood import likelihoods
 from keras_likelihood.backend.compiled import compiled
 from keras_likelihood.backend.files import Path
+from keras_likelihood.backend.threads import one_blas_thread
 from keras_likelihood.backend.types import Array
 from keras_likelihood.ensembles.member_networks import MemberNetworks
 from keras_likelihood.likelihoods.checks import (
@@ -202,16 +203,18 @@ class TableEstimator(BaseEstimator):
             getattr(self, "label_noise", False),
         )
         trained.run(self._show_round)
-        trained.refit()
+        with one_blas_thread():
+            trained.refit()
         rows = np.arange(len(y))
         if len(y) > _CALIBRATION_ROWS:
             rows = np.sort(random.choice(rows, _CALIBRATION_ROWS, False))
         self.held_out_ = {"row": rows, "x": x[rows], "y": y[rows]}
         some = inputs[rows], y[rows], out[rows], self._evaluate
-        held_out = trained.held_out(*some)
-        self.pool_: dict[str, Any] = {"components": members}
-        data = features, inputs, y, weight, out[:, 0], random
-        process = self._add_process(held_out, data)
+        data = y, features, inputs, weight, out[:, 0], random
+        with one_blas_thread():
+            held_out, process, last = self._add_process(
+                trained.held_out(*some), *data
+            )
         y = y[rows]
         self.scores_ = {"rows": len(x), **self._judge(held_out, y)}
         features.about |= self._about()
@@ -219,13 +222,13 @@ class TableEstimator(BaseEstimator):
         with full_precision():
             inputs = keras.Input((x.shape[1],), name="table")
             x = features(inputs)
-            parts = () if process is None else (process(x), self.pool_["last"])
-            outputs = training.joined(networks(x), *parts)
-            self.model_ = self._calibrated(inputs, outputs, held_out, y)
+            own = None if process is None else process(x)
+            outputs = training.ensemble_outputs(networks(x), own, last)
+            self.model_ = self._calibrated(inputs, outputs, held_out, y, last)
 
-    def _add_process(self, held_out: Any, data: Any) -> Any:
-        """A `GaussianProcess` beside the networks, or `None`."""
-        return None
+    def _add_process(self, held_out: Any, *data: Any) -> Any:
+        """Held-out results with a `GaussianProcess`, it, and its weight."""
+        return held_out, None, None
 
     def _show_round(self, done: int, rounds: int) -> None:
         if self.on_round is not None:

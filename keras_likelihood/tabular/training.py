@@ -51,20 +51,18 @@ class Settings:
     epochs: int | None = None
     tolerance: float = 0.005
     window: float = 0.4
-    annealing: float = 0.3
+    annealing: float = 0.8
+    hidden: tuple[int, ...] = (128,) * 3
+    batch_size: int = 64
+    learning_rate: float = 3e-3
+    weight_decay: float = 0.03
 
     def __post_init__(self) -> None:
-        few = self.rows < 3000
-        self.batch_size = 64 if few else 256
-        self.steps = 1500 if few else 1300
+        self.steps = max(700, round(22 * self.rows**0.5))
         if self.epochs:
             steps = self.epochs * math.ceil(self.rows / self.batch_size)
             self.steps = math.ceil(steps / (1 + self.annealing))
-        self.steps_per_round = min(20 if few else 40, self.steps)
-        self.hidden = (128,) * 3
-        self.dropout = 0.1 if few else 0.0
-        self.learning_rate = 2e-3 if few else 3e-3
-        self.weight_decay = 0.1 if few else 0.01
+        self.steps_per_round = min(20 if self.rows < 3000 else 40, self.steps)
 
 
 def deal_rows(
@@ -126,7 +124,7 @@ class Training:
         random: np.random.Generator,
         label_noise: bool = False,
     ) -> None:
-        self.networks, self.settings, self._random = networks, settings, random
+        self.networks, self.settings = networks, settings
         self._loss = loss_of(networks.likelihood)
         self._weights = networks.trainable_variables
         is_hidden = [
@@ -219,20 +217,16 @@ class Training:
 
     def _one_round(self, rate: Array) -> float:
         """Trains for one round, and returns the mean held-out loss."""
-        settings, hidden = self.settings, self.networks.hidden
+        settings = self.settings
         steps, batch = settings.steps_per_round, settings.batch_size
         rows = [
             np.fromiter(itertools.islice(endless, steps * batch), "int32")
             for endless in self._order
         ]
         order = np.reshape(rows, (-1, steps, batch)).swapaxes(0, 1)
-        # Masks of the dropout are equal on all backends, and cheap to compile.
-        layers = len(hidden) if settings.dropout else 0
-        shape = steps, layers, len(rows), batch, max(hidden)
-        bits = self._random.integers(256, size=shape, dtype="uint8")
         rate = (settings.learning_rate * rate).astype("float32")
         self._state, self._best, nll = self._round(
-            self._state, self._best, self._data, (order, rate, bits)
+            self._state, self._best, self._data, (order, rate)
         )
         return float(np.mean(np.minimum(ops.convert_to_numpy(nll), 1e6)))
 
@@ -241,17 +235,13 @@ class Training:
     ) -> tuple[Any, ...]:
         """The state after the steps of a round, the best, and the losses."""
         features, y, weight, held_out = map(ops.convert_to_tensor, data)
-        order, rates, bits = map(ops.convert_to_tensor, batches)
+        order, rates = map(ops.convert_to_tensor, batches)
         decay = ops.convert_to_tensor(self._decay)
         members, noisy = order.shape[1], self._label_noise
 
         def step(i: Tensor, state: Any) -> Any:
             count, values, m, v, memory = state
             count = count + 1
-            masks = None
-            if self.settings.dropout:
-                kept = round(256 * (1 - self.settings.dropout))
-                masks = ops.cast(bits[i] < kept, "float32") * (256 / kept)
             x = ops.take(features, order[i], axis=0)
             rows = ops.transpose(order[i])
             target, counts = (ops.take(a, rows, axis=0) for a in (y, weight))
@@ -259,7 +249,7 @@ class Training:
             old = ops.take(memory, places, axis=0) if noisy else 0
 
             def loss(*parts: Tensor) -> tuple[Any, ...]:
-                output = self.outputs(parts, x, masks)
+                output = self.outputs(parts, x)
                 found = self._loss.distribution(output)
                 if noisy:
                     found = NoisyLabels(output, memory=old)
@@ -302,13 +292,11 @@ class Training:
         kept = ops.where(is_better, values, best[1])
         return state, (ops.minimum(nll, best[0]), kept), nll
 
-    def outputs(
-        self, parts: Any, x: Tensor, masks: Tensor | None = None
-    ) -> Any:
+    def outputs(self, parts: Any, x: Tensor) -> Any:
         """Outputs of the networks with given values of their weights."""
         pairs = list(zip(self._weights, parts, strict=True))
         with keras.StatelessScope(state_mapping=pairs):
-            return self.networks(x, masks=masks)
+            return self.networks(x)
 
     def held_out(
         self,
@@ -366,8 +354,8 @@ def distribution_by(
     return kind(ops.mean(member, axis=1, keepdims=True), member=member, **known)
 
 
-def joined(
-    outputs: Any, process: Any = None, last: float = 0.0
+def ensemble_outputs(
+    outputs: Any, process: Any = None, last: Any = None
 ) -> tuple[Tensor, ...]:
     """Symbolic outputs of `MemberNetworks` as those of an `Ensemble`.
 

@@ -54,7 +54,8 @@ def test_smooth_table_is_left_to_the_process(tmp_path):
     model = kl.tabular.Regressor(members=2, epochs=1, random_state=0)
     model.fit(*smooth())
     x, y = smooth(seed=1)
-    assert model.pool_ == {"components": 3, "last": 0.95}
+    law = type(model.predict_distribution(x).distribution)
+    assert (law.components, law.last) == (3, 0.95)
     assert np.mean((model.predict(x) - y) ** 2) ** 0.5 < 0.3
     lower, upper = model.interval(x)
     assert 0.8 < np.mean((lower <= y) & (y <= upper)) <= 1
