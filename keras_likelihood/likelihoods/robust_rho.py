@@ -134,7 +134,7 @@ def rho_and_slopes(x: Tensor, shape: Tensor, scale: Tensor) -> Any:
     # `shape / b` for the first form, and 0 for the second.
     by_shape = by_shape + 0.5 * ((1 - k) * (a * inverse_b) - k) * pull
     by_shape = clip(by_shape * inverse_a, -bound, bound)
-    return value, by_x, by_shape, (1 - pull) * inverse_scale
+    return value, by_x, by_shape, (1 - pull) / scale
 
 
 @with_slopes
