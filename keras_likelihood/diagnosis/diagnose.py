@@ -89,9 +89,9 @@ def _with_targets(
         for reading in read_model(model, x, batch_size=batch_size)
         if isinstance(reading.loss, LikelihoodLoss)
     ]
-    loss, allowed = getattr(model, "loss", None), "compiled with a likelihood "
-    allowed += "loss, such as `kl.losses.NormalLoss()`"
-    check_argument("model", f"loss={loss}", outputs, allowed)
+    allowed = "a likelihood loss, such as `kl.losses.NormalLoss()`"
+    loss = getattr(model, "loss", None)
+    check_argument("model.loss", loss, outputs, allowed)
     y = split_index(y)[0]
     for output in outputs:
         of_output = output.key and isinstance(y, dict)
