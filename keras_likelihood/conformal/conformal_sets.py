@@ -190,9 +190,7 @@ class ConformalSets:
         refuse_weights(weight)
         self.fit_arrays(logits, y, groups=groups)
         self.model = graph.calibrated_model(
-            [lambda z, _: z],
-            self.scores_.stored_beside,
-            ConformalClassifier,
+            [lambda z, _: z], self.scores_.stored_beside, ConformalClassifier
         )
         return self
 

@@ -52,11 +52,7 @@ class EnsembleDistribution(Mixed):
 
     @classmethod
     def define(
-        cls,
-        likelihood: Any,
-        *,
-        components: int = 5,
-        last: float | None = None,
+        cls, likelihood: Any, *, components: int = 5, last: float | None = None
     ) -> dict[str, Any]:
         inner = get(likelihood)
         fits = not issubclass(inner, VonMises | EnsembleDistribution)

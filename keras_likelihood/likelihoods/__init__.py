@@ -36,10 +36,7 @@ from keras_likelihood.likelihoods.positive import (
 )
 from keras_likelihood.likelihoods.quantiles import Quantiles
 from keras_likelihood.likelihoods.robust_rho import RobustRho
-from keras_likelihood.likelihoods.transformed import (
-    BoxCox,
-    Transformed,
-)
+from keras_likelihood.likelihoods.transformed import BoxCox, Transformed
 from keras_likelihood.likelihoods.truncated import Rounded, Truncated
 from keras_likelihood.likelihoods.von_mises import VonMises
 

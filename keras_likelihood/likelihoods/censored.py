@@ -6,11 +6,7 @@ import numpy as np
 from keras import ops
 
 from keras_likelihood.backend.types import Shape, Tensor
-from keras_likelihood.likelihoods.checks import (
-    as_numbers,
-    check_argument,
-    fits,
-)
+from keras_likelihood.likelihoods.checks import as_numbers, check_argument, fits
 from keras_likelihood.likelihoods.method_calls import method
 from keras_likelihood.likelihoods.parametrized import MappedWrapper
 from keras_likelihood.likelihoods.tails import log_probability

@@ -14,10 +14,7 @@ from keras_likelihood.constraints import Constraint
 from keras_likelihood.layers import LikelihoodHead, PredictedParameter
 from keras_likelihood.likelihoods import Bernoulli, Likelihood, Normal, Softmax
 from keras_likelihood.likelihoods.checks import check_argument
-from keras_likelihood.likelihoods.output import (
-    distribution_of,
-    split_output,
-)
+from keras_likelihood.likelihoods.output import distribution_of, split_output
 from keras_likelihood.losses.likelihood_loss import LikelihoodLoss
 from keras_likelihood.reading.endings import (
     PROBABILITIES,
@@ -181,10 +178,7 @@ class Reading:
         )
 
     def with_likelihood(
-        self,
-        y: Array,
-        task: str | None = None,
-        from_logits: bool | None = None,
+        self, y: Array, task: str | None = None, from_logits: bool | None = None
     ) -> "Reading":
         """The same reading with a likelihood, in which classes are logits."""
         if self.likelihood is not None:

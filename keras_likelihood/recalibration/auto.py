@@ -35,10 +35,7 @@ from keras_likelihood.recalibration.softmax import (
 
 _MOST_CLASSES = 200
 _MOST_NUMBERS = 2**23
-_MAPS = (
-    ("vector", 1.0),
-    *(("matrix", 1.0), ("matrix", 0.1), ("matrix", 0.01)),
-)
+_MAPS = (("vector", 1.0), *(("matrix", 1.0), ("matrix", 0.1), ("matrix", 0.01)))
 _LEAST_WEIGHT = 0.003
 _FEW_ROWS = 500
 """Fewer than a third as many rows have up to ten folds."""
@@ -123,8 +120,7 @@ class AutoScaling(ClassifierRecalibrator):
         tempered = {}
         for source in (None, "all"):
             whole = tempered[source] = TemperedRows(
-                *(z, source, base),
-                floor=1 / (len(labels) + 1),
+                *(z, source, base), floor=1 / (len(labels) + 1)
             )
             same = {
                 name: c

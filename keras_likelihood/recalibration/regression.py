@@ -34,10 +34,7 @@ from keras_likelihood.recalibration.residual_shape import (
     ResidualShape,
     fit_shape,
 )
-from keras_likelihood.serving import (
-    LikelihoodPrediction,
-    RecalibratedRegressor,
-)
+from keras_likelihood.serving import LikelihoodPrediction, RecalibratedRegressor
 
 __all__ = [
     "AutoRescaling",

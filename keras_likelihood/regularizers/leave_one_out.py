@@ -13,9 +13,7 @@ from keras_likelihood.backend.private import producer
 from keras_likelihood.backend.training_rows import Rows
 from keras_likelihood.backend.types import Array, Tensor
 from keras_likelihood.likelihoods.checks import to_float64
-from keras_likelihood.regularizers.held_out_slopes import (
-    loss_without_penalties,
-)
+from keras_likelihood.regularizers.held_out_slopes import loss_without_penalties
 from keras_likelihood.regularizers.priors import learned_parameters
 
 _LARGEST, _MOST_ROWS = 1500, 2000

@@ -87,11 +87,7 @@ class CsvFile:
         return np.where(is_text, cells, numbers)
 
     def write(
-        self,
-        path: Path,
-        target: str,
-        changes: dict[int, str],
-        keep: Array,
+        self, path: Path, target: str, changes: dict[int, str], keep: Array
     ) -> None:
         """Writes the rows of `keep`; `changes` has cells of `target` by row."""
         lines = self.lines()

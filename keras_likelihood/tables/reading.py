@@ -142,9 +142,7 @@ def read_file(
     return dict(zip(names[first:], cells[first:], strict=True))
 
 
-def _join(
-    pieces: Iterable[tuple[Any, list[Array]]],
-) -> tuple[Any, list[Array]]:
+def _join(pieces: Iterable[tuple[Any, list[Array]]]) -> tuple[Any, list[Array]]:
     """Joins the pieces of a table; returns the names and cells of columns."""
     names = None
     parts: list[list[np.ndarray]] = []

@@ -9,10 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_array
 
 from keras_likelihood.backend.types import Array, Tensor
-from keras_likelihood.conformal import (
-    ConformalDistribution,
-    ConformalRegressor,
-)
+from keras_likelihood.conformal import ConformalDistribution, ConformalRegressor
 from keras_likelihood.conformal.intervals import LEVEL
 from keras_likelihood.conformal.scores import CalibrationScores
 from keras_likelihood.ensembles.ensemble_distribution import (
