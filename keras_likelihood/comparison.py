@@ -146,7 +146,6 @@ def compare(
             f"Received: {[type(m).__name__ for m in models.values()]}"
         )
     y = np.asarray(y)
-
     every: Array = np.arange(len(y))
     options: Any = coverage, batch_size
     results: dict[str, Any] = {}

@@ -94,10 +94,6 @@ def _for_the_smaller_tail(tail_quantile: Any) -> Any:
     return run
 
 
-def _of_the_smaller_tail(tail_quantile: Any, self: Any, *tail: Tensor) -> Any:
-    return _for_the_smaller_tail(tail_quantile)(self, *tail)
-
-
 class Likelihood:
     """A distribution of the target, given a prediction and parameters.
 
@@ -345,7 +341,7 @@ class Likelihood:
         log_p = ops.log(ops.where(tail == 0, 0.25, tail))
         return self.tail_quantile(ops.where(tail == 0, -math.inf, log_p), upper)
 
-    @method(by_row=True, inside=_of_the_smaller_tail)
+    @method(by_row=True, inside=lambda f, *a: _for_the_smaller_tail(f)(*a))
     def tail_quantile(self, log_p: Tensor, upper: Tensor) -> Tensor:
         """The value at which a tail has the probability `exp(log_p)`.
 

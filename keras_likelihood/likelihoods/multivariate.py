@@ -343,9 +343,7 @@ class MultivariateStudentT(Multivariate):
     If one entry of a vector is an outlier, the whole vector has less weight.
 
     Args:
-        covariance: structure of the scale matrix, `"full"` (default),
-            `"low_rank"` or `"diagonal"`, see `Multivariate`.
-        rank: number of columns of the low-rank part, only for `"low_rank"`.
+        covariance, rank: as in `MultivariateNormal`.
 
     The resulting class takes the `prediction`, which is the median
     `(batch, ..., d)`, `df` `(batch, ..., 1)`, and the parameters of

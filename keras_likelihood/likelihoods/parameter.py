@@ -61,10 +61,8 @@ class Parameter:
             fits = value > 0 or (value == 0 and self.includes_zero)
             allowed = ">= 0" if self.includes_zero else "> 0"
             if self.below < math.inf:
-                fits, allowed = (
-                    0 < value < self.below,
-                    f"> 0 and < {self.below}",
-                )
+                fits = 0 < value < self.below
+                allowed = f"> 0 and < {self.below}"
         check_argument(self.name, value, fits, allowed)
         return value
 

@@ -150,8 +150,7 @@ class LogNormal(PositiveLikelihood):
         nll(y) = z^2 / 2 + log(scale) + log(y) + log(2 pi) / 2
         z      = (log(y / prediction) + scale^2 / 2) / scale
 
-    The prediction is the mean. The median is
-    `prediction * exp(-scale^2 / 2)`.
+    The prediction is the mean. The median is `prediction * exp(-scale^2 / 2)`.
 
     Args:
         prediction: mean, `>= 0`, `(batch, ..., units)`.

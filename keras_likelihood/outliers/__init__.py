@@ -9,11 +9,5 @@ from keras_likelihood.outliers.scale_detector import (
 )
 from keras_likelihood.outliers.score_detector import ScoreDetector
 
-__all__ = [
-    "AutoDetector",
-    "AutoencoderScale",
-    "OutlierDetector",
-    "PCAScale",
-    "ScaleDetector",
-    "ScoreDetector",
-]
+__all__ = ["AutoDetector", "AutoencoderScale", "OutlierDetector", "PCAScale"]
+__all__ += ["ScaleDetector", "ScoreDetector"]

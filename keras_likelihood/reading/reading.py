@@ -198,7 +198,7 @@ class Reading:
         if not from_logits:
             low, high = output.min(), output.max()
             fits, received = (
-                0 <= low <= high <= 1.001,
+                low >= 0 and high <= 1.001,
                 f"{low:.3g} to {high:.3g}",
             )
             check_argument("outputs", received, fits, "probabilities in [0, 1]")

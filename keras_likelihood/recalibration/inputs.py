@@ -142,8 +142,7 @@ def raw_columns(
     """The columns of each available group, not standardised."""
     columns = {"features": features}
     if "logits" in groups:
-        # A constant added to a row must not change the result, as in a
-        # softmax.
+        # A constant added to a row must not change the result, as in a softmax.
         columns["logits"] = log_softmax(z)
         columns["sorted"] = library_of(z).sort(columns["logits"])
     return {k: columns[k] for k in groups if columns.get(k) is not None}

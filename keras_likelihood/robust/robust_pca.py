@@ -166,13 +166,10 @@ class RobustPCA(
         n, d = X.shape
         most = min(n - 1, d)
         whole = isinstance(self.n_components, int | np.integer)
-        check_argument(
-            "n_components",
-            self.n_components,
-            whole and 1 <= self.n_components <= most,
-            "an integer from 1 to min(n_samples - 1, n_features) = "
-            f"{most} for n_samples={n} and n_features={d}",
-        )
+        fits = whole and 1 <= self.n_components <= most
+        allowed = "an integer from 1 to min(n_samples - 1, n_features) = "
+        allowed += f"{most} for n_samples={n} and n_features={d}"
+        check_argument("n_components", self.n_components, fits, allowed)
         check_seed("random_state", self.random_state)
         rng = check_random_state(self.random_state)
         with one_blas_thread():

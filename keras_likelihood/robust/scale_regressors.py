@@ -185,8 +185,7 @@ class PredictedScaleRegressor(RobustLinearRegressor):
             units of BIC's cost. For `"x"`, the strength of the prior
             `restraint * |v|^2` for standardised x. Infinity is least squares.
             Defaults to 1.
-        floor: smallest floor, in units of the spread of y. Defaults to 1e-4.
-        random_state: seed of the random subsets from which the fit starts.
+        floor, random_state: as in `DataScaleRegressor`.
 
     >>> x = np.linspace(-1, 1, 50)[:, None]
     >>> y = 2 * x[:, 0] + 1 + 0.1 * np.sin(40 * x[:, 0])

@@ -60,12 +60,9 @@ class Rows:
         distance = (self.x[:, :-1] ** 2).sum(axis=1)
         central = distance <= weighted_median(distance, self.weight)
         both = np.stack([self.weight, self.weight * central])
-        return np.vstack(
-            [
-                weighted_least_squares(self.x, self.y, both),
-                concentrated(self.x, self.y, self.weight, rng),
-            ]
-        )
+        planes = weighted_least_squares(self.x, self.y, both)
+        subsets = concentrated(self.x, self.y, self.weight, rng)
+        return np.vstack([planes, subsets])
 
 
 def canonical_rows(x: Any, y: Any, weight: Any) -> Any:
