@@ -198,7 +198,7 @@ def _examples_table(
 
 def _inputs(data: dict[str, Any], task: Task, args: argparse.Namespace) -> Part:
     """Finds strange inputs."""
-    title, command, x = "Strange inputs", None, data["x"]
+    title, command, x = "Strange inputs", None, data.get("shown", data["x"])
     table, source = task.features, "feature of the model"
     if x.ndim == 2 and x.dtype.kind in "biuf" and x.shape[1] <= _WIDEST:
         table, source = fill_missing(x), "column"
@@ -216,7 +216,7 @@ def _inputs(data: dict[str, Any], task: Task, args: argparse.Namespace) -> Part:
     scores = detector.decision_scores_
     middle, spread = middle_and_spread(scores)
     far = scores > middle + _FAR * max(spread, 1e-9)
-    names = data.get("columns", data.get("names"))
+    names = data.get("names")
     if names and source == "column":
         names = filled_names(x, names)
     else:

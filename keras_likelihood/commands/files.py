@@ -76,10 +76,10 @@ def read_examples(
 ) -> dict[str, Any]:
     """Reads inputs `x` and labels `y` from an .npz or a .csv.
 
-    With a .csv the result also has the `table`, the `names` of its columns,
-    and `labels`, the names of the classes if they are texts. With the model of
-    an estimator for tables it also has the model's `columns` and the values to
-    show. Without a model, and with such a model, NaN is a missing value.
+    With a .csv the result also has the `table`, the `names` of its columns, and
+    `labels`, the names of the classes if they are texts. With the model of an
+    estimator for tables `x` is encoded for it, and `shown` is the table as
+    numbers. Without a model, and with such a model, NaN is a missing value.
     """
     from keras_likelihood.tables.table_features import takes_missing
 
@@ -111,7 +111,7 @@ def read_examples(
         if not missing:
             refuse_nan(x, f"{path}: `x`")
     else:
-        data |= {"x": estimator.encode(columns), "shown": x, "columns": names}
+        data |= {"x": estimator.encode(columns), "shown": x}
         labels = estimator.classes_.tolist()
     if not labels:
         refuse_nan(y, f"{path}: `{table.target}`")

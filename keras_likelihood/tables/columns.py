@@ -135,6 +135,11 @@ class Column:
     def is_number(self) -> bool:
         return self.kind in ("number", "date")
 
+    @property
+    def label(self) -> str:
+        """The name, with the unit of dates."""
+        return self.name + " (days since 1970)" * (self.kind == "date")
+
     def encode(self, cells: Array) -> Array:
         """Cells as float64 `(n,)`: numbers or codes, NaN if missing."""
         if self.kind == "ignored":

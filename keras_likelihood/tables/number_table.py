@@ -47,7 +47,7 @@ class NumberTable:
         for column in used:
             column.levels.sort()
             levels = [f"{column.name} = {level}" for level in column.levels]
-            self.names += levels or [column.name]
+            self.names += levels or [column.label]
             values = column.encode(cells[column.name])
             if levels:
                 values = values[:, None] == 1 + np.arange(len(levels))
