@@ -62,7 +62,7 @@ class Settings:
         if self.epochs:
             steps = self.epochs * math.ceil(self.rows / self.batch_size)
             self.steps = math.ceil(steps / (1 + self.annealing))
-        self.steps_per_round = min(20 if self.rows < 3000 else 40, self.steps)
+        self.steps_per_round = math.ceil(self.steps / 35)
 
 
 def deal_rows(
