@@ -94,9 +94,8 @@ class Console:
             if hidden or (is_small_step and not is_terminal):
                 return
             shown, line = done, f"{text}: {done:.0f} of {total}"
-            if first[0] < done < total:
-                seconds_each = (now - first[1]) / (done - first[0])
-                line += f", about {seconds_each * (total - done):.0f} s left"
+            left = (now - first[1]) / max(done - first[0], 1) * (total - done)
+            line += f", about {left:.0f} s left" * (left >= 1)
             # In a terminal, the line is overwritten.
             start, end = ("\r", "\x1b[K") if is_terminal else ("", "\n")
             print(f"{start}{line}", end=end, file=sys.stderr, flush=True)

@@ -98,11 +98,15 @@ def aligned(y: Any, allowed: Any, what: str, draws: bool = False) -> Any:
 def check_argument(name: str, value: Any, fits: Any, allowed: str) -> None:
     """Raises an error with the allowed values, unless `fits` is true.
 
-    The received value is cut after 200 characters.
+    If the text of the received value is long, its shape stands for it, or the
+    text is cut.
     """
     if not fits:
         received = repr(value)
-        received = received[:200] + "..." * (len(received) > 200)
+        if len(received) > 200:
+            shape = getattr(value, "shape", None)
+            received = f"{received[:200]}..."
+            received = f"an array of shape {shape}" if shape else received
         raise ValueError(f"`{name}` must be {allowed}. Received: {received}")
 
 

@@ -149,7 +149,7 @@ def plain(value: float) -> float | str | None:
     return float(f"{value:.7g}") if np.isfinite(value) else str(value)
 
 
-def decimals(values: Any, most: int = 4) -> int:
+def decimals(values: Any) -> int:
     """Decimals for four digits of the largest number; 0 for integers.
 
     >>> decimals(np.array([0.5, 12.25]))
@@ -160,7 +160,7 @@ def decimals(values: Any, most: int = 4) -> int:
     if np.array_equal(values, np.round(values)):
         return 0
     largest = float(np.abs(values).max())
-    return min(max(3 - math.floor(math.log10(largest)), 0), most)
+    return min(max(3 - math.floor(math.log10(largest)), 0), 4)
 
 
 def show_inputs(x: Any, feature_names: Any = None) -> Unseen:

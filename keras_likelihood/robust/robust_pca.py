@@ -82,11 +82,7 @@ def _through_subsets(
 
 
 def _descend(
-    x: Array,
-    start: tuple[Array, Array],
-    restraint: float,
-    least: float,
-    steps: int = 200,
+    x: Array, start: tuple[Array, Array], restraint: float, least: float
 ) -> tuple[Array, Array, float]:
     """Updates scales, floor and subspace in turn. The cost never increases."""
     # The floor counts once for each remaining degree of freedom. Otherwise a
@@ -97,7 +93,7 @@ def _descend(
     squares = squared_distances(x, *start)
     floor2 = max(np.median(squares) / across, least**2)
     cost = np.inf
-    for _ in range(steps):
+    for _ in range(200):
         weight = influence(squares / floor2, a)
         mean, basis = _principal(x, weight, components)
         squares = squared_distances(x, mean, basis)

@@ -148,11 +148,11 @@ def _subsets_needed(p: Any) -> Any:
     return int(np.ceil(np.log(1e-6) / np.log1p(-max(0.55**p, 1e-9))))
 
 
-def _least_absolute(x: Any, y: Any, weight: Any, steps: Any = 10) -> Any:
+def _least_absolute(x: Any, y: Any, weight: Any) -> Any:
     """Approximate plane of least absolute errors, `(1, p)`."""
     # Outliers in y with typical x hardly change it.
     plane = weighted_least_squares(x, y, weight[None])
-    for _ in range(steps):
+    for _ in range(10):
         error = np.abs(y - plane @ x.T)
         least = 1e-3 * weighted_median(error, weight)[:, None] + 1e-300
         plane = weighted_least_squares(x, y, weight / np.maximum(error, least))

@@ -37,7 +37,6 @@ def test_the_command_trains_and_finds_moved_labels(rng, tmp_path, capsys):
     assert str(page) in printed.out
     assert "training a network: 1 of 12" in printed.err
     assert "training a network: 12 of 12" in printed.err
-    assert "s left" in printed.err
     data = embedded(page)
     assert data["labels"] == ["cat", "dog", "cow"]
     places = data["sections"]["highest"][:8]
