@@ -70,7 +70,7 @@ def check_target(target: str, names: Sequence[str], where: str = "") -> None:
     """Raises an error unless `target` is one of several columns."""
     if list(names).count(target) == 1 and len(names) > 1:
         return
-    close = difflib.get_close_matches(target, names, n=1)
+    close = difflib.get_close_matches(target, names, n=1, cutoff=0.5)
     advice = (
         f"Did you mean {close[0]!r}? " if close not in ([], [target]) else ""
     )
