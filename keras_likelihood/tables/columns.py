@@ -71,6 +71,17 @@ def as_number(cell: Any) -> float:
         return np.nan
 
 
+def digits(value: float) -> str:
+    """Four digits of a number, without an exponent up to a million.
+
+    >>> digits(56902.1), digits(12.2)
+    ('56,900', '12.20')
+    """
+    if 1e4 <= abs(value) < 1e6:
+        return f"{float(f'{value:.4g}'):,.0f}"
+    return f"{value:#.4g}".rstrip(".")
+
+
 def is_numeric(cells: Array) -> bool:
     """Whether nearly all cells that have a value are numbers."""
     if cells.dtype.kind in "biuf":

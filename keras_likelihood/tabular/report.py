@@ -13,6 +13,7 @@ from keras_likelihood.backend.types import Array
 from keras_likelihood.metrics import functions
 from keras_likelihood.pages.charts import Chart, reliability
 from keras_likelihood.pages.page import Part, Table, write_page
+from keras_likelihood.tables.columns import digits
 from keras_likelihood.tabular import targets
 from keras_likelihood.tabular.batches import predict_rows
 
@@ -49,7 +50,7 @@ def _compare(estimator: Any) -> Part:
             linear_model.RidgeCV(),
             ensemble.HistGradientBoostingRegressor(),
         )
-    rows = [["this model", *(_digits(own[name]) for name in names)]]
+    rows = [["this model", *(digits(own[name]) for name in names)]]
     constant, linear, boosted = models
     fill = impute.SimpleImputer(strategy="median")
     baselines = {
@@ -72,7 +73,7 @@ def _compare(estimator: Any) -> Part:
             error = max(np.mean((found - y) ** 2) ** 0.5, 1e-30)
             nll = np.log(error) + 0.5 * np.log(2 * np.pi * np.e)
             scores = [nll, error]
-        rows.append([name, *map(_digits, scores)])
+        rows.append([name, *map(digits, scores)])
     return Part(
         "How good it is",
         "These scores are from held-out rows. A lower NLL is better.",
@@ -91,10 +92,6 @@ def _percent(share: float) -> str:
     if 0.001 <= share <= 0.999:
         return f"{share:.1%}"
     return "< 0.1%" if share < 0.5 else "> 99.9%"
-
-
-def _digits(value: float) -> str:
-    return f"{value:#.4g}".rstrip(".")
 
 
 def _calibration(estimator: Any) -> Part:
@@ -206,7 +203,7 @@ def _doubtful(estimator: Any) -> Part:
         heading = ["row", "target", "prediction", "smaller targets"]
         chosen = np.argsort(-held["nll"], kind="stable")[:20]
         y, fit, cdf = (held[k][chosen] for k in ("y", "prediction", "cdf"))
-        cells = [f"{v:.6g}" for v in y], map(_digits, fit), map(_percent, cdf)
+        cells = [f"{v:.6g}" for v in y], map(digits, fit), map(_percent, cdf)
         words += " The last column is the probability of a smaller target."
     if not len(chosen):
         return Part("Rows to look at", "None.")

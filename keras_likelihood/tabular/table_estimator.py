@@ -291,7 +291,9 @@ class TableEstimator(BaseEstimator):
         ]
         scores = dict(self.scores_)
         rows = scores.pop("rows")
-        found = [f"{name} {value:.4g}" for name, value in scores.items()]
+        found = [
+            f"{name} {columns.digits(value)}" for name, value in scores.items()
+        ]
         return (
             f"{type(self).__name__} of {rows:,} rows\n"
             f"Columns: {', '.join(counts)}\n"
