@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> None:
 def as_cells(row: dict[str, Any]) -> list[str]:
     """Number, score, flag and columns of a strange row, as texts."""
     words = [
-        f"{c['name']} = {c['value']:.6g} ({c['deviations']:+.3g} deviations)"
+        f"{c['name']}: {c['value']:.6g} ({c['deviations']:+.3g} deviations)"
         for c in row["columns"]
     ]
     text = ", ".join(words)

@@ -51,7 +51,7 @@ def test_csv_to_scores_and_flags(tmp_path, capsys, monkeypatch):
     )
     assert "above the threshold" in printed
     strangest = next(v for v in printed.splitlines() if v.split()[:1] == ["7"])
-    assert all(name in strangest for name in ("a = 30", "b = -30", "c = 30"))
+    assert all(name in strangest for name in ("a: 30", "b: -30", "c: 30"))
     assert "PCAScale.load" in printed.splitlines()[-1]
     scores = PCAScale.load(saved).decision_function(table())
     found = [float(row["score"]) for row in rows]
