@@ -71,7 +71,8 @@ def members():
     networks.build(x.shape)
     y, weight, out = x[:, 0] + 3, np.ones(40), deal_rows(40, 2, rng)
     settings = Settings(40, epochs=40)
-    losses = Training(networks, x, y, weight, out, settings, rng).run(print)
+    training = Training(networks, x, y, weight, out, settings, rng)
+    losses, _ = training.run(print)
     sizes = [
         float(np.linalg.norm(ops.convert_to_numpy(weight)))
         for weight in networks.trainable_weights

@@ -45,9 +45,7 @@ def run(args: argparse.Namespace) -> None:
 
         model.on_round = on_round
         model.fit(table, target=target)
-    for note in model.notes_:
-        console.say(f"{note}.")
-    console.say(model.summary().replace("\n", ". "))
+    console.say(model.summary().replace("\n", ". ") + ".")
     console.phase("comparing with simple methods for the page")
     # Without its old page, a new model never stands beside a page of another.
     with replacing(args.report) as new_page, replacing(args.output) as file:

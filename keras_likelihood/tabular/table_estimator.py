@@ -202,7 +202,13 @@ class TableEstimator(BaseEstimator):
             random,
             getattr(self, "label_noise", False),
         )
-        trained.run(self._show_round)
+        _, converged = trained.run(self._show_round)
+        if not converged and self.epochs is None:
+            self.notes_.append(
+                "The networks still improved at the end of the training: more "
+                f"`epochs` than the {settings.most_epochs:,} of the default may "
+                "help"
+            )
         with one_blas_thread():
             trained.refit()
         rows = np.arange(len(y))
@@ -253,6 +259,7 @@ class TableEstimator(BaseEstimator):
             "likelihood": self.likelihood_.name(),
             "classes": classes,
             "scores": self.scores_,
+            "notes": self.notes_,
         }
 
     def save(self, path: Path) -> None:
@@ -280,7 +287,7 @@ class TableEstimator(BaseEstimator):
         return [names[row].tolist() for row in unlike]
 
     def summary(self) -> str:
-        """Summary of the columns, the likelihood and the scores."""
+        """The columns, the likelihood, the scores, and what to know of them."""
         check_is_fitted(self, "model_")
         kinds = [column.kind for column in self.columns_]
         counts = [
@@ -299,6 +306,7 @@ class TableEstimator(BaseEstimator):
             f"Columns: {', '.join(counts)}\n"
             f"Likelihood: {targets.describe_likelihood(self)}\n"
             f"On rows that were not trained on: {', '.join(found)}"
+            + "".join(f"\n{note}" for note in self.notes_)
         )
 
     def report(self, path: Path = "report.html") -> str:
@@ -330,7 +338,7 @@ def load(path: Any) -> Any:
     kinds = {kind.__name__: kind for kind in TableEstimator.__subclasses__()}
     found: Any = kinds[about["estimator"]](**about["settings"])
     found.model_, found.columns_ = model, features.columns
-    found.scores_ = about["scores"]
+    found.scores_, found.notes_ = about["scores"], about.get("notes", [])
     found.likelihood_ = likelihoods.get(about["likelihood"])
     found.n_features_in_ = len(found.columns_)
     if about["has_names"]:

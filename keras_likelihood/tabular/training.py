@@ -64,6 +64,11 @@ class Settings:
             self.steps = math.ceil(steps / (1 + self.annealing))
         self.steps_per_round = math.ceil(self.steps / 35)
 
+    @property
+    def most_epochs(self) -> int:
+        steps = self.steps * (1 + self.annealing)
+        return math.ceil(steps * self.batch_size / self.rows)
+
 
 def deal_rows(
     rows: int,
@@ -159,17 +164,20 @@ class Training:
         self._state: Any = (np.float32(0), values, zeros, zeros, memory)
         self._best: Any = np.full(len(members), np.inf, "float32"), values
 
-    def run(self, on_round: Callable[[int, int], None]) -> list[float]:
+    def run(
+        self, on_round: Callable[[int, int], None]
+    ) -> tuple[list[float], bool]:
         """Trains, and assigns the best values to the networks.
 
         Returns:
-            The mean held-out losses of the members after each round.
+            The mean held-out losses of the members after each round, and
+            whether they converged before the last of the steps.
         """
         settings = self.settings
         losses: list[float] = []
         size = settings.steps_per_round
         limit = math.ceil(settings.steps / size)
-        last, stable = 0, 0
+        last, stable, converged = 0, 0, False
         while not last or len(losses) < last:
             done = len(losses)
             at = done + np.arange(size) / size
@@ -178,7 +186,9 @@ class Training:
                 rate = (last - at) / (last - stable)
             losses.append(self._one_round(rate))
             done += 1
-            if not last and (done >= limit or _has_converged(losses, settings)):
+            if not last:
+                converged = _has_converged(losses, settings)
+            if not last and (converged or done >= limit):
                 stable, best = done, int(np.argmin(losses)) + 1
                 if best < 0.7 * done:
                     # The later rounds overfitted.
@@ -188,7 +198,7 @@ class Training:
             total = last or math.ceil(limit * (1 + settings.annealing))
             on_round(len(losses), total)
         self.assign(self._best[1])
-        return losses
+        return losses, converged
 
     def assign(self, values: Any) -> None:
         """Assigns `values`, with a row for each member, to the networks."""

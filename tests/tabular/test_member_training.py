@@ -4,6 +4,7 @@ import keras
 import numpy as np
 from scipy import stats
 
+import keras_likelihood as kl
 from keras_likelihood.ensembles.member_networks import MemberNetworks
 from keras_likelihood.tabular import last_layer, training  # noqa: E402
 
@@ -34,11 +35,22 @@ def test_a_member_keeps_its_best_round_on_rows_it_did_not_train_on():
         trained.assign(trained._state[1])
         rounds.append(held_out_nll())
 
-    trained.run(on_round)
+    assert not trained.run(on_round)[1]
     best = np.min(rounds, axis=0)
     np.testing.assert_allclose(held_out_nll(), best, rtol=1e-4)
     # The best round is not the last one by chance.
     assert np.all(best < rounds[-1])
+
+
+def test_a_table_that_needs_more_epochs_says_so(monkeypatch):
+    monkeypatch.setattr(training.Training, "run", lambda *_: ([], False))
+    x = np.linspace(0, 1, 40)[:, None]
+    found = [
+        kl.tabular.Regressor(members=2, epochs=epochs).fit(x, x[:, 0])
+        for epochs in (None, 1)
+    ]
+    words = "improved at the end of the training: more `epochs` than the 2,016"
+    assert [words in model.summary() for model in found] == [True, False]
 
 
 def test_the_last_layer_is_refitted_to_a_smooth_function():
