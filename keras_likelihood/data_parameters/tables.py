@@ -213,13 +213,6 @@ class FileTable:
             "another format"
         )
 
-    def _write_about(self) -> None:
-        if os.path.lexists(f"{self.path}.json"):
-            self._read_about()
-        with replacing(f"{self.path}.json") as temporary:
-            text = json.dumps({"format": _FORMAT, **self._about}, indent=1)
-            temporary.write_text(text + "\n")
-
     def view(self) -> Array:
         """The rows after all pending steps, without a copy."""
         ops.convert_to_numpy(self._writes)
@@ -303,7 +296,11 @@ class FileTable:
                 # process.
                 while (left := end - file.tell()) > 0:
                     file.write(bytes(min(left, 2**20)))
-            self._write_about()
+            if os.path.lexists(f"{self.path}.json"):
+                self._read_about()
+            with replacing(f"{self.path}.json") as description:
+                text = json.dumps({"format": _FORMAT, **self._about}, indent=1)
+                description.write_text(text + "\n")
 
     def flush(self) -> None:
         if self._file is not None:

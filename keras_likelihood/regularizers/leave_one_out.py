@@ -67,8 +67,11 @@ class LinearModel:
     @classmethod
     def of(cls, model: Any, weights: list[Any]) -> "LinearModel | None":
         """The model, or `None` if it is not linear or too large."""
-        layer = _last_dense(model)
-        if layer is None or len(weights) != 1 or layer.kernel is not weights[0]:
+        if not getattr(model, "inputs", None) or len(model.outputs) != 1:
+            return None
+        layer, *_ = producer(model.outputs[0])
+        is_dense = type(layer) is keras.layers.Dense
+        if not is_dense or len(weights) != 1 or layer.kernel is not weights[0]:
             return None
         rows, columns = layer.kernel.shape
         learned = [p.unconstrained for p in learned_parameters(model).values()]
@@ -392,14 +395,6 @@ def _lasso_move(
         active = np.flatnonzero((moved != 0) | ~on)
         places = everything if largest < 1e-2 else active
     return moved - weights
-
-
-def _last_dense(model: Any) -> Any:
-    """The `Dense` layer whose output is that of a functional model."""
-    if not getattr(model, "inputs", None) or len(model.outputs) != 1:
-        return None
-    layer, *_ = producer(model.outputs[0])
-    return layer if type(layer) is keras.layers.Dense else None
 
 
 def _is_random(features: Any) -> bool:
