@@ -206,8 +206,7 @@ class TableEstimator(BaseEstimator):
         if not converged and self.epochs is None:
             self.notes_.append(
                 "The networks still improved at the end of the training: more "
-                f"`epochs` than the {settings.most_epochs:,} of the default may "
-                "help"
+                f"`epochs` than the default of {settings.most_epochs:,} may help"
             )
         with one_blas_thread():
             trained.refit()
