@@ -205,8 +205,8 @@ class TableEstimator(BaseEstimator):
         _, converged = trained.run(self._show_round)
         if not converged and self.epochs is None:
             self.notes_.append(
-                "The networks still improved at the end of the training: more than "
-                f"the default of {settings.most_epochs:,} `epochs` may help"
+                "The networks still improved at the end of the training. "
+                f"More `epochs` than {settings.most_epochs:,} may help"
             )
         with one_blas_thread():
             trained.refit()
