@@ -133,18 +133,13 @@ def lookup(rows: Array, x: Tensor, ends: tuple[float, ...]) -> list[Tensor]:
 
 
 def computes_apart() -> bool:
-    """Whether results should share as few intermediate results as possible.
+    """Whether results should share few intermediate results.
 
-    XLA writes to memory what several results share, unless it is cheap. On a
-    GPU it takes longer to read that than to compute it again. So with JAX on a
-    GPU each result has its own copy, in another form, as XLA merges equal ones.
+    On JAX, XLA writes to memory what several results share, unless it is cheap.
+    It takes longer to write and read that than to compute it again. So each
+    result has its own copy, in another form, as XLA merges equal ones.
     """
-    if keras.backend.backend() != "jax":
-        return False
-    import jax
-
-    platform: str = jax.default_backend()
-    return platform != "cpu"
+    return keras.backend.backend() == "jax"
 
 
 def seed_generator(seed: Any) -> Any:

@@ -112,21 +112,19 @@ def rho_and_slopes(x: Tensor, shape: Tensor, scale: Tensor) -> Any:
     b_over_a = b * inverse_a
     z = clip(x * inverse_scale, -ratio, ratio)
     s = z * z
-    t = s * inverse_b
+    log_u = ops.log1p(s * inverse_b)
 
-    def forms(log_u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        exponent = clip((0.5 * a - k) * log_u, -largest, largest)
+    def forms(exponent: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        exponent = clip(exponent, -largest, largest)
         e = ops.expm1(exponent)
         ks = (k * inverse_a) * s
         value = clip(ks + (ks + b_over_a) * e, -bound, bound)
         return value, e, exponent + k * log_u
 
-    log_u = ops.log1p(t)
-    value, e, h = forms(log_u)
+    value, e, h = forms((0.5 * a - k) * log_u)
     rho = value
     if computes_apart():
-        rho, e, h = forms(ops.log1p(s / b))
-        log_u = ops.log(1 + t)
+        rho, e, h = forms((a - 2 * k) * (0.5 * log_u))
     v = ops.exp(clip((0.5 * a - 1) * log_u, -largest, largest))
     by_x = clip(v * z * inverse_scale, -bound, bound)
     pull = clip(s * v, -bound, bound)
