@@ -20,16 +20,15 @@ def in_batches(
     """The results for the rows of arrays, computed in batches of one shape.
 
     The `size` of a batch is `BATCH` or the number of rows, if it is smaller.
+    `function` takes NumPy arrays: on JAX each conversion would be a program.
     """
     rows = len(arrays[0])
     size = size or min(rows, BATCH)
     parts = []
     for start in range(0, rows, size):
         every = np.arange(start, start + size).clip(max=rows - 1)
-        batch = (ops.convert_to_tensor(a[every]) for a in arrays)
-        parts.append(
-            keras.tree.map_structure(ops.convert_to_numpy, function(*batch))
-        )
+        found = function(*(a[every] for a in arrays))
+        parts.append(keras.tree.map_structure(ops.convert_to_numpy, found))
     return keras.tree.map_structure(
         lambda *values: np.concatenate(values)[:rows], *parts
     )

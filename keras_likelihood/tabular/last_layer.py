@@ -88,7 +88,9 @@ def _silu(x: Array) -> Array:
 def _judge(networks: MemberNetworks, loss: LikelihoodLoss) -> Any:
     """The NLL, its slope by the prediction, and the information of rows."""
 
-    def run(raw: Tensor, y: Tensor) -> Tensor:
+    def run(*rows: Array) -> Tensor:
+        raw, y = map(ops.convert_to_tensor, rows)
+
         def nll(first: Tensor) -> Tensor:
             every = ops.concatenate([first, raw[..., 1:]], axis=-1)
             return loss.distribution(networks.head(every)).nll(y)

@@ -323,7 +323,8 @@ class Training:
         likelihood = self._loss.likelihood
 
         @compiled
-        def run(parts: Any, x: Tensor, y: Tensor, chosen: Tensor) -> Any:
+        def run(parts: Any, *rows: Array) -> Any:
+            x, y, chosen = map(ops.convert_to_tensor, rows)
             outputs = self.outputs(parts, x)
             return evaluate(distribution_by(likelihood, outputs, chosen), y)
 
