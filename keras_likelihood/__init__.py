@@ -9,8 +9,15 @@ from keras_likelihood.version import __version__ as __version__
 
 _SUBPACKAGES = (
     *(name for name in IN_FILES if "." not in name),
-    *("auditing", "comparison", "diagnosis", "laplace", "outliers", "plots"),
-    *("recalibration", "robust", "tabular"),
+    "auditing",
+    "comparison",
+    "diagnosis",
+    "laplace",
+    "outliers",
+    "plots",
+    "recalibration",
+    "robust",
+    "tabular",
 )
 
 _SHORT_NAMES = {

@@ -11,9 +11,19 @@ import sys
 from typing import Any
 
 IN_FILES = (
-    *("conformal", "constraints", "data_parameters", "ensembles", "layers"),
-    *("likelihoods", "losses", "metrics", "models", "regularizers"),
-    *("serving", "tables.table_features", "tables.gaussian_process"),
+    "conformal",
+    "constraints",
+    "data_parameters",
+    "ensembles",
+    "layers",
+    "likelihoods",
+    "losses",
+    "metrics",
+    "models",
+    "regularizers",
+    "serving",
+    "tables.table_features",
+    "tables.gaussian_process",
 )
 """Modules with classes that saved models may contain."""
 

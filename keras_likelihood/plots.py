@@ -14,9 +14,17 @@ from keras_likelihood.likelihoods.checks import check_argument
 from keras_likelihood.metrics import functions
 from keras_likelihood.regularizers import adaptive_weights
 
-__all__ = ["compare_reliability", "plot_calibration_curve", "plot_extremes"]
-__all__ += ["plot_nll", "plot_parameter_maps", "plot_pit_histogram"]
-__all__ += ["plot_prior_scales", "plot_reliability", "plot_strengths"]
+__all__ = [
+    "compare_reliability",
+    "plot_calibration_curve",
+    "plot_extremes",
+    "plot_nll",
+    "plot_parameter_maps",
+    "plot_pit_histogram",
+    "plot_prior_scales",
+    "plot_reliability",
+    "plot_strengths",
+]
 
 _BLUE, _GREY, _RED, _PALE = "#2b6cb0", "#a0aec0", "#c05621", "#e2e8f0"
 _COLOURS = (_RED, _BLUE, "#2f855a", "#6b46c1")

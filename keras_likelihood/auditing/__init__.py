@@ -8,5 +8,10 @@ from keras_likelihood.auditing.own_network import train_for_audit
 from keras_likelihood.auditing.report import AuditReport, find_label_issues
 from keras_likelihood.tables.number_table import fill_missing
 
-__all__ = ["AuditReport", "apply", "fill_missing", "find_label_issues"]
-__all__ += ["train_for_audit"]
+__all__ = [
+    "AuditReport",
+    "apply",
+    "fill_missing",
+    "find_label_issues",
+    "train_for_audit",
+]

@@ -13,5 +13,11 @@ from keras_likelihood.conformal.intervals import (
     ConformalRegressor,
 )
 
-__all__ = ["AdaptiveIntervals", "ConformalClassifier", "ConformalDistribution"]
-__all__ += ["ConformalIntervals", "ConformalRegressor", "ConformalSets"]
+__all__ = [
+    "AdaptiveIntervals",
+    "ConformalClassifier",
+    "ConformalDistribution",
+    "ConformalIntervals",
+    "ConformalRegressor",
+    "ConformalSets",
+]

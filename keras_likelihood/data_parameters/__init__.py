@@ -8,5 +8,10 @@ from keras_likelihood.data_parameters.sparse_rms_prop import (
 )
 from keras_likelihood.data_parameters.tables import FileTable
 
-__all__ = ["DataParameter", "FileTable", "SparseRMSProp", "SparseSGD"]
-__all__ += ["indexed"]
+__all__ = [
+    "DataParameter",
+    "FileTable",
+    "SparseRMSProp",
+    "SparseSGD",
+    "indexed",
+]

@@ -58,17 +58,24 @@ def _check_layer(
     if any(id(v) in trained for v in layer.variables):
         if not has_moved:
             yield _never_moved(name, evidence)
-        return
-    words = f"The layer that predicts the {name} is not trainable, so it does "
-    words += "not change."
-    remedy = "Set `trainable = True` on the head and compile again, unless it "
-    remedy += "was frozen on purpose."
-    if output is not None:
-        words = f"The {name}{output.title} belongs to the loss, and this model "
-        words += "does not train its loss, so it keeps its initial value."
-        remedy = "Compile `kl.LikelihoodModel.from_model(model)`, or set the "
-        remedy += f"{name} to a number."
-    yield Finding("untrained_parameter", words, evidence, remedy)
+    elif output is not None:
+        yield Finding(
+            "untrained_parameter",
+            f"The {name}{output.title} belongs to the loss, and this model "
+            "does not train its loss, so it keeps its initial value.",
+            evidence,
+            "Compile `kl.LikelihoodModel.from_model(model)`, or set the "
+            f"{name} to a number.",
+        )
+    else:
+        yield Finding(
+            "untrained_parameter",
+            f"The layer that predicts the {name} is not trainable, so it does "
+            "not change.",
+            evidence,
+            "Set `trainable = True` on the head and compile again, unless it "
+            "was frozen on purpose.",
+        )
 
 
 def _value(layer: Any) -> tuple[float, bool]:

@@ -13,6 +13,13 @@ from keras_likelihood.layers.parameter_layers import (
 )
 from keras_likelihood.layers.views import TwoViews
 
-__all__ = ["GlobalParameter", "LikelihoodHead", "PredictedParameter"]
-__all__ += ["QuantilesHead", "RobustRhoHead", "ScaleHead", "TemperatureHead"]
-__all__ += ["TwoViews"]
+__all__ = [
+    "GlobalParameter",
+    "LikelihoodHead",
+    "PredictedParameter",
+    "QuantilesHead",
+    "RobustRhoHead",
+    "ScaleHead",
+    "TemperatureHead",
+    "TwoViews",
+]

@@ -40,12 +40,43 @@ from keras_likelihood.likelihoods.transformed import BoxCox, Transformed
 from keras_likelihood.likelihoods.truncated import Rounded, Truncated
 from keras_likelihood.likelihoods.von_mises import VonMises
 
-__all__ = ["Bernoulli", "Beta", "BoxCox", "Censored", "CountLikelihood"]
-__all__ += ["Exponential", "Gamma", "Huber", "Laplace", "Likelihood"]
-__all__ += ["LocationScale", "LogNormal", "Logistic", "Mixture", "Multivariate"]
-__all__ += ["MultivariateNormal", "MultivariateStudentT", "NegativeBinomial"]
-__all__ += ["NoisyLabels", "Normal", "Ordinal", "Parameter", "Parametrized"]
-__all__ += ["Poisson", "PositiveLikelihood", "Quantiles", "RobustRho"]
-__all__ += ["Rounded", "Softmax", "SparseNoise", "StudentT", "Transformed"]
-__all__ += ["Truncated", "VonMises", "Weibull", "Wrapper", "ZeroInflated"]
-__all__ += ["get"]
+__all__ = [
+    "Bernoulli",
+    "Beta",
+    "BoxCox",
+    "Censored",
+    "CountLikelihood",
+    "Exponential",
+    "Gamma",
+    "Huber",
+    "Laplace",
+    "Likelihood",
+    "LocationScale",
+    "LogNormal",
+    "Logistic",
+    "Mixture",
+    "Multivariate",
+    "MultivariateNormal",
+    "MultivariateStudentT",
+    "NegativeBinomial",
+    "NoisyLabels",
+    "Normal",
+    "Ordinal",
+    "Parameter",
+    "Parametrized",
+    "Poisson",
+    "PositiveLikelihood",
+    "Quantiles",
+    "RobustRho",
+    "Rounded",
+    "Softmax",
+    "SparseNoise",
+    "StudentT",
+    "Transformed",
+    "Truncated",
+    "VonMises",
+    "Weibull",
+    "Wrapper",
+    "ZeroInflated",
+    "get",
+]

@@ -18,12 +18,29 @@ from keras_likelihood.losses.likelihood_loss import (
     registered_loss,
 )
 
-__all__ = ["BernoulliLoss", "BetaLoss", "ExponentialLoss", "GammaLoss"]
-__all__ += ["HuberLoss", "LaplaceLoss", "LogNormalLoss", "LogisticLoss"]
-__all__ += ["MultivariateNormalLoss", "MultivariateStudentTLoss"]
-__all__ += ["NegativeBinomialLoss", "NormalLoss", "OrdinalLoss", "PoissonLoss"]
-__all__ += ["QuantilesLoss", "RobustRhoLoss", "SoftmaxLoss", "StudentTLoss"]
-__all__ += ["VonMisesLoss", "WeibullLoss", "ZeroInflatedLoss"]
+__all__ = [
+    "BernoulliLoss",
+    "BetaLoss",
+    "ExponentialLoss",
+    "GammaLoss",
+    "HuberLoss",
+    "LaplaceLoss",
+    "LogNormalLoss",
+    "LogisticLoss",
+    "MultivariateNormalLoss",
+    "MultivariateStudentTLoss",
+    "NegativeBinomialLoss",
+    "NormalLoss",
+    "OrdinalLoss",
+    "PoissonLoss",
+    "QuantilesLoss",
+    "RobustRhoLoss",
+    "SoftmaxLoss",
+    "StudentTLoss",
+    "VonMisesLoss",
+    "WeibullLoss",
+    "ZeroInflatedLoss",
+]
 
 
 @registered_loss

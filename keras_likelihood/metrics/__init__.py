@@ -19,10 +19,18 @@ from keras_likelihood.metrics.distribution_metrics import (
     Sharpness,
 )
 
-__all__ = ["BrierScore", "CalibrationError", "ClassMetric"]
-__all__ += ["DistributionMetric", "ExpectedCalibrationError"]
-__all__ += ["IntervalCoverage", "NegativeLogLikelihood"]
-__all__ += ["ContinuousRankedProbabilityScore", "Sharpness", "functions"]
+__all__ = [
+    "BrierScore",
+    "CalibrationError",
+    "ClassMetric",
+    "DistributionMetric",
+    "ExpectedCalibrationError",
+    "IntervalCoverage",
+    "NegativeLogLikelihood",
+    "ContinuousRankedProbabilityScore",
+    "Sharpness",
+    "functions",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -9,5 +9,11 @@ from keras_likelihood.outliers.scale_detector import (
 )
 from keras_likelihood.outliers.score_detector import ScoreDetector
 
-__all__ = ["AutoDetector", "AutoencoderScale", "OutlierDetector", "PCAScale"]
-__all__ += ["ScaleDetector", "ScoreDetector"]
+__all__ = [
+    "AutoDetector",
+    "AutoencoderScale",
+    "OutlierDetector",
+    "PCAScale",
+    "ScaleDetector",
+    "ScoreDetector",
+]

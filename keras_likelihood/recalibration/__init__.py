@@ -16,6 +16,15 @@ from keras_likelihood.recalibration.joint_scaling import (
     VectorScaling,
 )
 
-__all__ = ["AutoScaling", "ClassifierRecalibrator", "DeepScaling"]
-__all__ += ["GlobalScaling", "JointScaling", "LinearFeatureScaling"]
-__all__ += ["LinearScaling", "MatrixScaling", "VectorScaling", "regression"]
+__all__ = [
+    "AutoScaling",
+    "ClassifierRecalibrator",
+    "DeepScaling",
+    "GlobalScaling",
+    "JointScaling",
+    "LinearFeatureScaling",
+    "LinearScaling",
+    "MatrixScaling",
+    "VectorScaling",
+    "regression",
+]

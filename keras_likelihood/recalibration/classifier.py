@@ -102,13 +102,16 @@ class ClassifierRecalibrator:
         self.model = graph.calibrated_model(self.maps)
         return self
 
-    def attach(self, model: Any, **options: Any) -> keras.Model:
+    def attach(
+        self, model: Any, *, from_logits: bool | None = None, **options: Any
+    ) -> keras.Model:
         """Returns a Keras model that ends in a map fitted by `fit_arrays`.
 
-        It also sets `model`. The model must be a graph. The options
-        `from_logits`, `multi_label` and `features` are as in `fit`.
+        It also sets `model`. The model must be a graph. `from_logits`,
+        `multi_label` and `features` are as in `fit`.
         """
         check_fitted(self, "parameters_", "attach")
+        options["from_logits"] = from_logits
         used = self.uses_features and self._columns["features"] is not None
         graph = ClassifierGraph(model, None, used, **options)
         self._check_columns(

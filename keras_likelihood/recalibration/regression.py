@@ -36,8 +36,13 @@ from keras_likelihood.recalibration.residual_shape import (
 )
 from keras_likelihood.serving import LikelihoodPrediction, RecalibratedRegressor
 
-__all__ = ["AutoRescaling", "DeepRescaling", "GlobalRescaling"]
-__all__ += ["LinearRescaling", "RegressorRecalibrator"]
+__all__ = [
+    "AutoRescaling",
+    "DeepRescaling",
+    "GlobalRescaling",
+    "LinearRescaling",
+    "RegressorRecalibrator",
+]
 
 _OFFSET = 0.01
 """Offset of the softplus of a predicted scale."""

@@ -12,5 +12,14 @@ from keras_likelihood.regularizers.priors import (
 )
 from keras_likelihood.regularizers.report import adaptive_weights, prune, report
 
-__all__ = ["AdaptiveRegularizer", "DLasso", "DRidge", "LearnScales"]
-__all__ += ["MultiLasso", "MultiRidge", "adaptive_weights", "prune", "report"]
+__all__ = [
+    "AdaptiveRegularizer",
+    "DLasso",
+    "DRidge",
+    "LearnScales",
+    "MultiLasso",
+    "MultiRidge",
+    "adaptive_weights",
+    "prune",
+    "report",
+]
