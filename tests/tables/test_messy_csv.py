@@ -58,8 +58,8 @@ def test_a_messy_csv_from_fit_to_predict(tmp_path, capsys, monkeypatch):
         "? (1)",
         "Ignored: quelle (constant).",
         "Dates: gebaut (day.month.year).",
-        "Cells that are not numbers count as missing: 1 in `größe`",
-        "the first in row 5: '90,5 kg'",
+        "Cells that are not numbers count as missing",
+        "1 in `größe`, the first in row 5: '90,5 kg'",
         "Likelihood: normal",
     ):
         assert words in printed.out, printed.out
