@@ -338,12 +338,18 @@ class Training:
 
 
 def _has_converged(losses: list[float], settings: Settings) -> bool:
-    """Whether the last part of the rounds brought hardly any progress."""
-    count = max(2, int(settings.window * len(losses)))
-    if len(losses) < max(2 * count, 100 // settings.steps_per_round):
+    """Whether neither mean nor best of the last rounds improved.
+
+    One of them alone may fail to, as losses jump where the scale is small.
+    """
+    count = max(3, int(settings.window * len(losses)))
+    if len(losses) < 2 * count:
         return False
-    before = np.mean(losses[-2 * count : -count])
-    return bool(np.mean(losses[-count:]) > before - settings.tolerance)
+    before, last = losses[-2 * count : -count], losses[-count:]
+    return all(
+        statistic(last) > statistic(before) - settings.tolerance
+        for statistic in (np.mean, np.min)
+    )
 
 
 def distribution_by(

@@ -42,6 +42,15 @@ def test_a_member_keeps_its_best_round_on_rows_it_did_not_train_on():
     assert np.all(best < rounds[-1])
 
 
+def test_losses_that_jump_have_not_converged():
+    settings = training.Settings(8000)
+    # First only the best improves, then only the mean.
+    for losses in ([1.0, 0.9, 0.9, 0.8, 2.0, 0.9], [1.0, 0.6, 1.0, *[0.7] * 3]):
+        assert not training._has_converged(losses, settings)
+    level = [0.8, 0.81, 0.8, 0.82, 0.8, 0.83]
+    assert training._has_converged(level, settings)
+
+
 def test_a_table_that_needs_more_epochs_says_so(monkeypatch):
     monkeypatch.setattr(training.Training, "run", lambda *_: ([], False))
     x = np.linspace(0, 1, 40)[:, None]
