@@ -142,6 +142,21 @@ def computes_apart() -> bool:
     return keras.backend.backend() == "jax"
 
 
+def in_one_loop(product: Tensor) -> Tensor:
+    """A product to be summed, clipped to the finite numbers on JAX.
+
+    On a CPU, XLA stores both factors of a sum of products, even if one of them
+    is a constant. It computes a clipped product in the loop that computes the
+    factors.
+    """
+    if keras.backend.backend() != "jax":
+        return product
+    import jax
+
+    largest = float(jax.numpy.finfo(product.dtype).max)
+    return ops.clip(product, -largest, largest)
+
+
 def seed_generator(seed: Any) -> Any:
     """Returns a `SeedGenerator`, given itself, an integer or `None`."""
     if isinstance(seed, keras.random.SeedGenerator):

@@ -16,33 +16,46 @@ from keras_likelihood.likelihoods.quadrature import log_survival
 from keras_likelihood.likelihoods.special import (
     HALF_LOG_2_PI,
     relative_entropy,
+    remainder_and_slope,
     smallest,
-    stirling_remainder,
+    with_slopes,
 )
 from keras_likelihood.likelihoods.tails import both_tails
 
 
-def log_gamma_density(a: Tensor, x: Tensor) -> Tensor:
+@with_slopes
+def log_gamma_density(a: Tensor, x: Tensor) -> Any:
     """Log of the density of `log(X)` at `log(x)`, X as in `gamma_tails`."""
-    excess = relative_entropy(a, x) + stirling_remainder(a)
-    return 0.5 * ops.log(a) - excess - HALF_LOG_2_PI
+    entropy, log_ratio = relative_entropy(a, x, x - a)
+    remainder, slope = remainder_and_slope(a)
+    value = 0.5 * ops.log(a) - HALF_LOG_2_PI - entropy - remainder
+    return value, 0.5 / a - log_ratio - slope, (a - x) / x
 
 
+@with_slopes
 def log_beta_density(
     a: Tensor, b: Tensor, x: Tensor, rest: Tensor, distance: Tensor
-) -> Tensor:
+) -> Any:
     """Log of the density of the log-odds of X at x, X as in `beta_tails`.
 
     The `distance` is `b x - a rest`, which callers may know more accurately.
     """
     n = a + b
-    entropy = relative_entropy(a, n * x, distance)
-    entropy = entropy + relative_entropy(b, n * rest, -distance)
-    remainders = stirling_remainder(a) + stirling_remainder(b)
-    remainders = remainders - stirling_remainder(n)
+    entropy_a, ratio_a = relative_entropy(a, n * x, distance)
+    entropy_b, ratio_b = relative_entropy(b, n * rest, -distance)
+    (at_a, slope_a), (at_b, slope_b), (at_n, slope_n) = (
+        remainder_and_slope(count) for count in (a, b, n)
+    )
     smaller, larger = ops.where(a < b, a, b), ops.where(a < b, b, a)
-    spread = ops.log(smaller) - ops.log1p(smaller / larger)
-    return 0.5 * spread - entropy - remainders - HALF_LOG_2_PI
+    spread = ops.log(smaller / (1 + smaller / larger))
+    value = 0.5 * spread - HALF_LOG_2_PI - entropy_a - entropy_b
+    value = value - (at_a + at_b - at_n)
+    of_n = slope_n - 0.5 / n
+    by_a = of_n + 0.5 / a - slope_a - ratio_a
+    by_b = of_n + 0.5 / b - slope_b - ratio_b
+    # The other arguments determine the distance.
+    zero = ops.zeros_like(distance)
+    return value, by_a, by_b, -distance / x, distance / rest, zero
 
 
 @compiled

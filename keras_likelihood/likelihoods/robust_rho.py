@@ -59,10 +59,7 @@ class RobustRho(LocationScale):
         return _nll(z, self.shape, ops.ones((), dtype=self.scale.dtype))
 
     def nll(self, y: Tensor) -> Tensor:
-        x = y - self.prediction
-        nll = _nll(x, self.shape, self.scale)
-        # Rho stops growing at the end of the range of the dtype.
-        return ops.where(ops.abs(x) == math.inf, math.inf, nll)
+        return _nll(y - self.prediction, self.shape, self.scale)
 
     def mean(self) -> Tensor:
         """The prediction, or NaN at shape 0, where the integral diverges."""
@@ -114,17 +111,20 @@ def rho_and_slopes(x: Tensor, shape: Tensor, scale: Tensor) -> Any:
     s = z * z
     log_u = ops.log1p(s * inverse_b)
 
-    def forms(exponent: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forms(log_u: Tensor, exponent: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         exponent = clip(exponent, -largest, largest)
         e = ops.expm1(exponent)
         ks = (k * inverse_a) * s
         value = clip(ks + (ks + b_over_a) * e, -bound, bound)
         return value, e, exponent + k * log_u
 
-    value, e, h = forms((0.5 * a - k) * log_u)
+    value, e, h = forms(log_u, (0.5 * a - k) * log_u)
     rho = value
     if computes_apart():
-        rho, e, h = forms((a - 2 * k) * (0.5 * log_u))
+        # With a single shape it is quicker to share the logarithm.
+        if len(shape.shape) > 0:
+            log_u = ops.log1p(s / b)
+        rho, e, h = forms(log_u, (a - 2 * k) * (0.5 * log_u))
     v = ops.exp(clip((0.5 * a - 1) * log_u, -largest, largest))
     by_x = clip(v * z * inverse_scale, -bound, bound)
     pull = clip(s * v, -bound, bound)
@@ -140,6 +140,8 @@ def _nll(x: Tensor, shape: Tensor, scale: Tensor) -> Any:
     value, by_x, by_shape, by_scale = rho_and_slopes(x, shape, scale)
     constant, slope = log_partition.value_and_slope(shape)
     nll = value + (constant + ops.log(scale))
+    # Rho stops growing at the end of the range of the dtype.
+    nll = ops.where(ops.abs(x) == math.inf, math.inf, nll)
     return nll, by_x, by_shape + slope, by_scale
 
 
