@@ -6,7 +6,8 @@
 fixed numbers, or learned: global or predicted, one per image or one per
 element. `autoencoder` has dense layers and 32x32x3 targets: its scale is 1, or
 a data parameter in memory or in a file, or a stock `Embedding` with RMSprop,
-which updates all rows in each step. `small` is a dense network for 16 numbers,
+which updates all rows in each step. `--rows` are the sizes of the tables. On
+JAX all devices share a batch. `small` is a dense network for 16 numbers,
 whose whole `fit` is timed for one long epoch and for many short ones, against
 `keras.Model`. On JAX it counts the programs that the first `fit` compiles.
 
@@ -32,7 +33,6 @@ from keras import layers
 
 import keras_likelihood as kl
 
-CASES = ("scalar", 10_000), ("scalar", 10_000_000), ("element", 100_000)
 IMAGE = (32, 32, 3)
 NAMES = {"Normal": "normal", "RobustRho": "robust_rho"}
 
@@ -62,12 +62,12 @@ def decoder_model(likelihood, kind, dimension):
     return model
 
 
-def decoders(likelihood, folder):
+def decoders(likelihood, folder, rows):
     """Models by name, and functions that make their data."""
 
     def data(rng, rows):
-        x = rng.normal(size=(rows, 64)).astype("float32")
-        return x, rng.normal(size=(rows, 64, 64, 3)).astype("float32")
+        x = rng.standard_normal((rows, 64), "float32")
+        return x, rng.standard_normal((rows, 64, 64, 3), "float32")
 
     learned = ("global", "predicted"), ("scalar", "element")
     kinds = [("fixed", ""), ("twin", ""), *itertools.product(*learned)]
@@ -78,17 +78,26 @@ def decoders(likelihood, folder):
         yield f"{kind} {dimension}", model, data
 
 
-def autoencoders(likelihood, folder):
+def autoencoders(likelihood, folder, rows):
     yield "without", autoencoder(), images
     yield "twin", autoencoder(), images
-    for dimension, rows in CASES:
-        scale = kl.DataParameter(rows, dimension=dimension)
-        yield f"{dimension}, {rows:,} rows", autoencoder(scale), indexed(rows)
-    dimension, rows = CASES[1]
+    for count in rows:
+        scale = kl.DataParameter(count, dimension="scalar")
+        yield f"{count:,} rows", autoencoder(scale), indexed(count)
+    scale = kl.DataParameter(rows[0], dimension="element")
+    name = f"{rows[0]:,} rows of elements"
+    yield name, autoencoder(scale), indexed(rows[0])
+    if has_several_devices():
+        return
     table = kl.data_parameters.FileTable(os.path.join(folder, "scale.npy"))
-    scale = kl.DataParameter(rows, dimension=dimension, table=table)
-    yield f"in a file, {rows:,} rows", autoencoder(scale), indexed(rows)
-    yield f"Embedding, {rows:,} rows", embedding(rows), numbered(rows)
+    scale = kl.DataParameter(count, dimension="scalar", table=table)
+    yield f"in a file, {count:,} rows", autoencoder(scale), indexed(count)
+    yield f"Embedding, {count:,} rows", embedding(count), numbered(count)
+
+
+def has_several_devices():
+    is_jax = keras.backend.backend() == "jax"
+    return is_jax and len(keras.distribution.list_devices()) > 1
 
 
 def network(inputs):
@@ -153,9 +162,12 @@ def measure(variants, options):
     """Prints the milliseconds of a step, and their ratio to the first."""
     rng, times = np.random.default_rng(0), {name: [] for name, *_ in variants}
     for turn in range(options.rounds + 1):
+        drawn = {}
         for name, model, data in variants:
             clock = Clock()
-            x, y = data(rng, (options.steps + 2) * options.batch)
+            if data not in drawn:
+                drawn = {data: data(rng, (options.steps + 2) * options.batch)}
+            x, y = drawn[data]
             model.fit(x, y, options.batch, callbacks=[clock], verbose=0)
             if turn:  # The first one compiles.
                 times[name].append(clock.seconds)
@@ -173,13 +185,17 @@ def measure_fits(options):
         jax.monitoring.register_event_duration_secs_listener(
             lambda name, *_, **__: programs.append("backend_compile" in name)
         )
-    for name in "keras.Model", "twin", "LikelihoodModel":
+    for name, kind, loss in (
+        ("keras.Model, mse", keras.Model, "mse"),
+        ("twin", keras.Model, "mse"),
+        ("LikelihoodModel, mse", kl.LikelihoodModel, "mse"),
+        ("keras.Model, Normal", keras.Model, kl.losses.NormalLoss(scale=1.0)),
+        ("LikelihoodModel, Normal", kl.LikelihoodModel, kl.losses.NormalLoss()),
+    ):
         inputs = keras.Input((16,))
         hidden = layers.Dense(32, activation="relu")(inputs)
-        kind = kl.LikelihoodModel if name == "LikelihoodModel" else keras.Model
         models[name] = kind(inputs, layers.Dense(1)(hidden))
-        ours = kl.losses.NormalLoss() if kind is not keras.Model else "mse"
-        models[name].compile("adam", loss=ours)
+        models[name].compile("adam", loss=loss)
     for epochs, steps in (1, 1000), (100, 10):
         x = rng.normal(size=(options.batch * steps, 17)).astype("float32")
         x_y = x[:, :16], x[:, 16:]
@@ -195,7 +211,7 @@ def measure_fits(options):
                     print(f"{name}: {sum(programs)} programs compiled")
         print(f"{epochs} epochs of {steps} steps")
         for name, seconds in best.items():
-            ratio = seconds / best["keras.Model"]
+            ratio = seconds / best["keras.Model, mse"]
             print(f"{name:28}{seconds:9.3f} ms {ratio:8.3f}x")
 
 
@@ -208,6 +224,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--rows", type=int, nargs="+", default=[10**4, 10**7])
     parser.add_argument("--here", action="store_true", help="no new process")
     options = parser.parse_args()
     if not options.here:
@@ -219,11 +236,14 @@ def main():
     if options.model == "small":
         return measure_fits(options)
     is_decoder = options.model == "decoder"
+    if has_several_devices():
+        parallel = keras.distribution.DataParallel(auto_shard_dataset=False)
+        keras.distribution.set_distribution(parallel)
     for likelihood in [*NAMES][: 1 + is_decoder]:
         print(f"\n{keras.backend.backend()}: {options.model}, {likelihood}")
         make = decoders if is_decoder else autoencoders
         with tempfile.TemporaryDirectory() as folder:
-            measure(list(make(likelihood, folder)), options)
+            measure(list(make(likelihood, folder, options.rows)), options)
 
 
 if __name__ == "__main__":

@@ -82,8 +82,8 @@ def relative_entropy(x: Tensor, y: Tensor, difference: Tensor) -> Any:
 
     It is 0 at `x = y` and positive elsewhere. Near `x = y`, where the three
     terms cancel, it is computed by a series in `v = (y - x) / (y + x)`, as
-    `log(x / y) = -2 atanh(v)`. The `difference` is `y - x`, which the caller may
-    know more accurately than from `x >= 0` and `y > 0`.
+    `log(x / y) = -2 atanh(v)`. The `difference` is `y - x`, which the caller
+    may know more accurately than from `x >= 0` and `y > 0`.
     """
     v = difference / (x + y)
     near = ops.abs(v) < 0.25
