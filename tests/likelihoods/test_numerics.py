@@ -1,6 +1,7 @@
 """Numerically hard points of the likelihoods: tails, limits, dtypes."""
 
 import keras
+import mpmath as mp
 import numpy as np
 import pytest
 from keras import ops
@@ -78,6 +79,22 @@ def test_slopes_of_log_gammas(dtype, error, double_precision):
         # It is a sum of terms of order 1.
         atol = 10 * np.finfo(dtype).eps
         np.testing.assert_allclose(found, expected, rtol=error, atol=atol)
+
+
+def test_values_of_log_gammas(double_precision):
+    """The fitted series, on both sides of 3 and far away."""
+    with mp.workdps(40):
+        for a in [1e-3, 0.7, 2.999, 3.0, 3.001, 5.0, 12.5, 700.0, 1e5]:
+            exact, x = mp.loggamma(a), mp.mpf(a)
+            constant = mp.log(2 * mp.pi) / 2
+            stirling = exact - (x - mp.mpf(0.5)) * mp.log(x) + x - constant
+            half = mp.log(x) / 2 + exact - mp.loggamma(x + mp.mpf(0.5))
+            found = [
+                float(f(ops.convert_to_tensor(a, dtype="float64")))
+                for f in (stirling_remainder, normalizer_excess)
+            ]
+            expected = float(stirling), float(half)
+            np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 @pytest.mark.few(0)

@@ -194,6 +194,14 @@ def test_special_shapes_are_named_losses(shape, named):
     np.testing.assert_allclose(loss(x, near, 1.5), oracle, rtol=1e-4)
 
 
+def test_an_infinite_residual_has_the_slopes_of_a_huge_one():
+    x = np.array([1e30, np.inf], "float32")
+    arrays = x, np.full(2, 1.2, "float32"), np.full(2, 0.5, "float32")
+    assert np.isinf(ops.convert_to_numpy(nll(*arrays))[1])
+    for huge, infinite in gradients(nll, *arrays):
+        assert huge == infinite
+
+
 @pytest.mark.parametrize("shape", [0, 1, 1.8, 2, 3, 8, np.inf])
 @pytest.mark.parametrize("x", [0.0, 1e-30, 1e-20, 1e4, 1e15, 1e30])
 def test_gradients_stay_finite(shape, x):
