@@ -1,4 +1,4 @@
-"""Cost of element-wise likelihoods with gradients, beside two limits.
+"""Cost of element-wise likelihoods with gradients, beside the limit of bytes.
 
     KERAS_BACKEND=jax python benchmarks/robust_rho_nll.py
 
@@ -93,7 +93,7 @@ def wait(results):
         import jax
 
         return jax.block_until_ready(results)
-    return ops.convert_to_numpy(results[0])[..., -1:]
+    return ops.convert_to_numpy(results[0][-1:])
 
 
 def copy_step(size):
@@ -165,7 +165,7 @@ def main():
         found = measure(size, options)
         normal = [f"{found['normal', kind][0]:.3g} ms" for kind in KINDS]
         speed = 8 * max(options.sizes) / (1e6 * found["copy"][0])
-        print(f"{size} elements: the normal takes {' and '.join(normal)}. ")
+        print(f"{size} elements: the normal takes {' and '.join(normal)}.")
         print(f"A copy has {speed:.0f} GB/s.\n")
         print(table(found, 4 * size / (1e6 * speed)) + "\n")
 

@@ -62,7 +62,7 @@ def decoder_model(likelihood, kind, dimension):
     return model
 
 
-def decoders(likelihood, folder, rows):
+def decoders(likelihood, folder, sizes):
     """Models by name, and functions that make their data."""
 
     def data(rng, rows):
@@ -78,16 +78,17 @@ def decoders(likelihood, folder, rows):
         yield f"{kind} {dimension}", model, data
 
 
-def autoencoders(likelihood, folder, rows):
+def autoencoders(likelihood, folder, sizes):
     yield "without", autoencoder(), images
     yield "twin", autoencoder(), images
-    for count in rows:
+    for count in sizes:
         scale = kl.DataParameter(count, dimension="scalar")
         yield f"{count:,} rows", autoencoder(scale), indexed(count)
     scale = kl.DataParameter(100_000, dimension="element")
     yield "element, 100,000 rows", autoencoder(scale), indexed(100_000)
     if has_several_devices():
         return
+    count = sizes[-1]
     table = kl.data_parameters.FileTable(os.path.join(folder, "scale.npy"))
     scale = kl.DataParameter(count, dimension="scalar", table=table)
     yield f"in a file, {count:,} rows", autoencoder(scale), indexed(count)
